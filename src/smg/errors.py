@@ -1,0 +1,113 @@
+"""The error tree of the gateway, and the one table of codes it can answer with.
+
+    GatewayError                 carries a code of the table; rendered in one place, the serving endpoint
+    ├── Unauthorized             no credential that opens the route; answered without a body
+    ├── PlacementError           no worker can take the request
+    └── UpstreamError            a worker or the way to it failed
+        └── UpstreamTimeout      it did not answer within its deadline
+
+`ConfigError` stands apart: it is raised before there is a gateway, and names every problem at once.
+
+What each code means to a client is the OpenAI-compatible API's error contract; whether the dispatch loop may try again
+is the `retryable` column. Subclasses exist only where somebody catches them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Source = Literal["downstream", "upstream", "gateway"]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """What a code stands for.
+
+    `status` is the HTTP status, `source` says who is at fault, `retryable` whether another attempt may help, and
+    `retry_after_secs` is the Retry-After header to send (0 = none, the error may bring its own).
+    """
+
+    status: int
+    source: Source
+    retryable: bool = False
+    retry_after_secs: int = 0
+
+
+ERROR_KINDS: dict[str, ErrorKind] = {
+    # The request itself.
+    "request_body_aborted": ErrorKind(400, "downstream"),
+    "unauthorized": ErrorKind(401, "downstream"),
+    "missing_model": ErrorKind(400, "downstream"),
+    "unknown_url": ErrorKind(404, "downstream"),
+    "model_not_found": ErrorKind(404, "downstream"),
+    "method_not_allowed": ErrorKind(405, "downstream"),
+    "request_body_stalled": ErrorKind(408, "downstream"),
+    "request_body_too_large": ErrorKind(413, "downstream"),
+    # Admission.
+    "admission_queue_full": ErrorKind(429, "gateway", retry_after_secs=2),
+    "admission_queue_timeout": ErrorKind(503, "gateway", retry_after_secs=2),
+    # Placement. A worker may come back while the request waits for its next attempt.
+    "no_available_workers": ErrorKind(503, "gateway", retryable=True, retry_after_secs=1),
+    "no_workers": ErrorKind(503, "gateway"),
+    # The way to a worker, and its answer.
+    "call_upstream_connection_failed": ErrorKind(500, "upstream", retryable=True),
+    "call_upstream_request_error": ErrorKind(500, "upstream", retryable=True),
+    "call_upstream_timeout": ErrorKind(504, "upstream", retryable=True),
+    "read_response_body_failed": ErrorKind(500, "upstream", retryable=True),
+    "upstream_response_too_large": ErrorKind(502, "upstream", retryable=True),
+    # A fault of our own.
+    "internal_error": ErrorKind(500, "gateway"),
+}
+
+
+class GatewayError(Exception):
+    """A failure the gateway answers itself, with a code of `ERROR_KINDS`.
+
+    `message` is for the caller and names what was wrong; it never holds a secret. `param` names the offending
+    field, if one does. `retry_after_secs` overrides the table's value.
+    """
+
+    __slots__ = ("code", "kind", "message", "param", "retry_after_secs")
+
+    kinds: ClassVar[dict[str, ErrorKind]] = ERROR_KINDS
+
+    def __init__(self, code: str, message: str, *, param: str | None = None, retry_after_secs: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.kind = ERROR_KINDS[code]
+        self.message = message
+        self.param = param
+        self.retry_after_secs = retry_after_secs or self.kind.retry_after_secs
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the answer."""
+        return self.kind.status
+
+
+class Unauthorized(GatewayError):  # noqa: N818  the status's own name
+    """The caller brought no credential that opens the route. The answer has no body and says nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__("unauthorized", "missing or unknown API key")
+
+
+class PlacementError(GatewayError):
+    """No worker can take the request: its model is unknown, or nobody who serves it is available."""
+
+
+class UpstreamError(GatewayError):
+    """A worker, or the way to it, failed before it answered in full."""
+
+
+class UpstreamTimeout(UpstreamError):  # noqa: N818  the field calls it a timeout
+    """A worker did not answer within its deadline."""
+
+
+class ConfigError(Exception):
+    """A start was refused. `problems` holds one sentence each, naming the flag it is about."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
