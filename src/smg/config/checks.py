@@ -1,0 +1,122 @@
+"""Whether the settings make sense: each number in its range, and options that must agree with each other.
+
+A range is part of an option's declaration. A rule over several options is a small function here and a row of
+`RULES`; it is only asked when every field it reads is sound by itself, so that one mistake is reported once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from smg.config.derived import effective_prometheus_host
+from smg.config.forms import split_alias
+from smg.config.options import Option
+from smg.config.settings import Settings
+from smg.config.values import got, spell
+
+# Addresses that stand for every interface, and so collide with any other on the same port.
+_UNSPECIFIED = frozenset({"0.0.0.0", "::"})  # noqa: S104  compared, not bound
+
+
+class Complaint(NamedTuple):
+    """What is wrong with a field: the end of a sentence that starts with its flag."""
+
+    field: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What several fields must be together. The complaint is about the first of `reads`."""
+
+    reads: tuple[str, ...]
+    complaint: Callable[[Settings], str | None]
+
+
+def check(settings: Settings, rows: Sequence[Option], unsound: Collection[str] = ()) -> list[Complaint]:
+    """Everything wrong with the settings. `unsound` names fields already reported, which hold a stand-in."""
+    complaints = [Complaint(row.field, text) for row in rows for text in _out_of_range(row, settings)]
+    bad = {*unsound, *(complaint.field for complaint in complaints)}
+    for rule in RULES:
+        text = None if bad.intersection(rule.reads) else rule.complaint(settings)
+        if text is not None:
+            complaints.append(Complaint(rule.reads[0], text))
+    return complaints
+
+
+def _out_of_range(row: Option, settings: Settings) -> Iterator[str]:
+    if row.applies is not None and getattr(settings, row.applies[0]) != row.applies[1]:
+        return
+    value: Any = getattr(settings, row.field)
+    for number in value if row.many else (value,):
+        if number is None or isinstance(number, str):
+            continue
+        if row.minimum is not None and number < row.minimum:
+            yield f"must be at least {spell(row.minimum)}{got(row, number)}"
+        elif row.above is not None and number <= row.above:
+            yield f"must be above {spell(row.above)}{got(row, number)}"
+        elif row.maximum is not None and number > row.maximum:
+            yield f"must be at most {spell(row.maximum)}{got(row, number)}"
+
+
+def _two_workers_to_choose_from(settings: Settings) -> str | None:
+    if settings.policy == "power_of_two" and len(settings.worker_urls) == 1:
+        return "power_of_two chooses between two workers, give --worker-urls at least two or none"
+    return None
+
+
+def _sweeps_for_cache_aware(settings: Settings) -> str | None:
+    if settings.policy == "cache_aware" and settings.eviction_interval_secs == 0:
+        return "must be above 0 while --policy is cache_aware, got 0"
+    return None
+
+
+def _wait_for_a_queue(settings: Settings) -> str | None:
+    if settings.queue_size > 0 and settings.queue_timeout_secs == 0:
+        return f"must be above 0 while --queue-size is {settings.queue_size}, got 0"
+    return None
+
+
+def _backoff_cap(settings: Settings) -> str | None:
+    if settings.disable_retries or settings.retry_max_backoff_ms >= settings.retry_initial_backoff_ms:
+        return None
+    least = settings.retry_initial_backoff_ms
+    return f"must be at least --retry-initial-backoff-ms, which is {least}, got {settings.retry_max_backoff_ms}"
+
+
+def _aliases_are_clear(settings: Settings) -> str | None:
+    models: dict[str, str] = {}
+    for alias, model in map(split_alias, settings.model_alias):
+        if models.setdefault(alias, model) != model:
+            return f"maps the alias {alias!r} to both {models[alias]!r} and {model!r}"
+    return None
+
+
+def _buckets_ascend(settings: Settings) -> str | None:
+    bounds = settings.prometheus_duration_buckets
+    if bounds and all(low < high for low, high in pairwise(bounds)):
+        return None
+    return f"must be strictly ascending numbers, got {spell(bounds) or 'none'}"
+
+
+def _listeners_apart(settings: Settings) -> str | None:
+    if settings.port != settings.prometheus_port:
+        return None
+    hosts = {settings.host, effective_prometheus_host(settings)}
+    if len(hosts) > 1 and not hosts & _UNSPECIFIED:
+        return None
+    return f"must differ from --port, both are {settings.port}"
+
+
+RULES = (
+    Rule(("policy", "worker_urls"), _two_workers_to_choose_from),
+    Rule(("eviction_interval_secs", "policy"), _sweeps_for_cache_aware),
+    Rule(("queue_timeout_secs", "queue_size"), _wait_for_a_queue),
+    Rule(("retry_max_backoff_ms", "retry_initial_backoff_ms", "disable_retries"), _backoff_cap),
+    Rule(("model_alias",), _aliases_are_clear),
+    Rule(("prometheus_duration_buckets",), _buckets_ascend),
+    Rule(("prometheus_port", "port", "host", "prometheus_host"), _listeners_apart),
+)

@@ -1,0 +1,408 @@
+"""The one table of options: a field here is a flag, a YAML key, a variable and a row of the reference.
+
+A new option is one field. What it may be is said in its declaration (`options.option`), what it must be
+together with others in `checks`, and what follows from it in `derived`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from smg.config.forms import ALIAS, HEADER_NAME, HOST, KEY, URL_PATH, WORKER_URL
+from smg.config.options import (
+    ASSIGNMENT_MODES,
+    LOAD_METRICS,
+    LOG_LEVELS,
+    POLICY_NAMES,
+    Option,
+    option,
+    table_of,
+)
+
+# The sections of the help and the reference page; they appear in the order of the fields below.
+SOURCES: Final = "Configuration file"
+LISTENING: Final = "Listening"
+WORKERS: Final = "Workers"
+ROUTING: Final = "Routing policy"
+CACHE_AWARE: Final = "Cache-aware routing"
+PREFIX_HASH: Final = "Prefix-hash routing"
+LOAD: Final = "Load-based routing"
+STICKY: Final = "Sticky sessions and routing keys"
+BODIES: Final = "Bodies and timeouts"
+ADMISSION: Final = "Admission"
+RETRIES: Final = "Retries"
+BREAKER: Final = "Circuit breaker"
+HEALTH: Final = "Health checks"
+LOGS: Final = "Logs and request ids"
+METRICS: Final = "Metrics"
+AUTH: Final = "Authentication"
+
+_MAX_PORT: Final = 65535
+
+# From a cached token to a two-hour rollout: sub-second steps for first tokens, minutes for long generations.
+DURATION_BUCKETS_SECS: Final = (
+    *(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 45.0),
+    *(60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 480.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0, 5400.0, 7200.0),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Every setting of a gateway, checked as a whole by `load.load`.
+
+    Durations are seconds and may be fractions unless the name ends in `_ms`; sizes are bytes.
+    """
+
+    config: str | None = option(
+        None,
+        "YAML file with options, keyed by their names below. Variables and flags override it.",
+        section=SOURCES,
+        in_file=False,
+    )
+
+    host: str = option(
+        "0.0.0.0",  # noqa: S104  a gateway is there to be reached from other machines
+        "Address the API listens on, IPv4 or IPv6.",
+        section=LISTENING,
+        form=HOST,
+    )
+    port: int = option(30000, "Port the API listens on.", section=LISTENING, minimum=1, maximum=_MAX_PORT)
+
+    worker_urls: tuple[str, ...] = option(
+        (),
+        "Workers to register at start-up. More can be added at run time through the workers API.",
+        section=WORKERS,
+        form=WORKER_URL,
+    )
+    worker_startup_timeout_secs: float = option(
+        1800.0,
+        "How long a worker that is being registered may take to answer, model loading included.",
+        section=WORKERS,
+        above=0,
+    )
+    worker_startup_check_interval: float = option(
+        30.0, "Seconds between two attempts to reach a worker that is starting.", section=WORKERS, above=0
+    )
+    worker_startup_delay: float = option(
+        0.0, "Seconds to wait before a worker is contacted for the first time.", section=WORKERS, minimum=0
+    )
+    job_queue_capacity: int = option(
+        1000,
+        "Registrations, updates and removals that may wait. Leave room for the whole fleet at once.",
+        section=WORKERS,
+        minimum=1,
+        maximum=1_000_000,
+    )
+    job_queue_concurrency: int = option(
+        200,
+        "Registrations, updates and removals done in parallel.",
+        section=WORKERS,
+        minimum=1,
+        maximum=100_000,
+    )
+    upstream_pool_idle_timeout_secs: float = option(
+        3.0,
+        "How long an idle connection to a worker is kept. Stay below the worker's own keep-alive time, "
+        "which is five seconds for most engines; 0 keeps connections until the worker closes them.",
+        section=WORKERS,
+        minimum=0,
+    )
+    model_alias: tuple[str, ...] = option(
+        (),
+        "Another name under which callers may ask for a model. Case matters.",
+        section=WORKERS,
+        form=ALIAS,
+    )
+
+    policy: str = option("cache_aware", "How a worker is chosen for a request.", section=ROUTING, choices=POLICY_NAMES)
+
+    cache_threshold: float = option(
+        0.3,
+        "Share of a prompt that must be known to be cached at a worker before the prompt follows its cache.",
+        section=CACHE_AWARE,
+        minimum=0,
+        maximum=1,
+        aliases=("--cache-match-threshold",),
+    )
+    balance_abs_threshold: int = option(
+        64,
+        "Requests in flight above the fleet's mean from which a worker counts as hot, if the relative "
+        "threshold is passed as well. A hot worker loses its cached prompts to others.",
+        section=CACHE_AWARE,
+        minimum=0,
+        aliases=("--spill-abs-threshold",),
+    )
+    balance_rel_threshold: float = option(
+        1.5,
+        "Multiple of the fleet's mean load from which a worker counts as hot, together with the absolute threshold.",
+        section=CACHE_AWARE,
+        minimum=1,
+        aliases=("--spill-rel-threshold",),
+    )
+    eviction_interval_secs: float = option(
+        60.0,
+        "Time between two sweeps of cached prefixes and idle routing keys. 0 turns sweeping off, which "
+        "cache_aware does not allow.",
+        section=CACHE_AWARE,
+        minimum=0,
+    )
+    max_tree_size: int = option(
+        67108864,
+        "Largest prefix tree of one model, in characters or tokens over all its workers.",
+        section=CACHE_AWARE,
+        minimum=1,
+    )
+    block_size: int = option(
+        16,
+        "Tokens in one page of the engines' KV cache; prefixes match in whole pages.",
+        section=CACHE_AWARE,
+        minimum=1,
+    )
+
+    prefix_token_count: int = option(
+        256,
+        "Leading tokens of a prompt that are hashed; four times as many characters where tokens are not known.",
+        section=PREFIX_HASH,
+        minimum=1,
+    )
+    prefix_hash_load_factor: float = option(
+        1.25,
+        "Multiple of the mean load from which a worker passes its prompts on.",
+        section=PREFIX_HASH,
+        minimum=1,
+    )
+    prefix_hash_balance_abs_threshold: int = option(
+        10,
+        "Requests in flight above the mean that a worker must also exceed for that.",
+        section=PREFIX_HASH,
+        minimum=0,
+    )
+
+    least_load_kv_pressure_weight: float = option(
+        0.15, "Weight of a full KV cache in the expected wait, in seconds.", section=LOAD, minimum=0
+    )
+    least_load_default_throughput: float = option(
+        2000.0, "Tokens per second assumed of a worker that does not report any.", section=LOAD, above=0
+    )
+    least_load_mean_prefill_tokens: int = option(
+        1024, "Prompt tokens assumed of a request whose length is not known.", section=LOAD, minimum=1
+    )
+    least_load_max_waiting_requests: int = option(
+        0,
+        "Waiting requests from which least_load leaves a worker out; 0 never does.",
+        section=LOAD,
+        minimum=0,
+    )
+    power_of_two_load_metric: str = option(
+        "expected_wait",
+        "What power_of_two compares of its two workers.",
+        section=LOAD,
+        choices=LOAD_METRICS,
+    )
+
+    routing_key_override: bool = option(
+        False,
+        "Keep all requests with the same routing key on one worker, under any policy. The key is a routing "
+        "key header, else the body's rid.",
+        section=STICKY,
+        aliases=("--sticky-sessions",),
+    )
+    routing_key_headers: tuple[str, ...] = option(
+        ("x-smg-routing-key",),
+        "Headers that may carry the routing key; the first valid one counts.",
+        section=STICKY,
+        form=HEADER_NAME,
+    )
+    assignment_mode: str | None = option(
+        None,
+        "Where a new routing key goes: any worker, the one with the fewest requests or the fewest keys, or "
+        "as the policy decides. Unset means random for the manual policy and delegate for sticky sessions.",
+        section=STICKY,
+        choices=ASSIGNMENT_MODES,
+    )
+    max_idle_secs: float = option(
+        14400.0,
+        "How long an unused routing key keeps its worker; 0 never forgets one.",
+        section=STICKY,
+        minimum=0,
+        aliases=("--sticky-key-idle-secs",),
+    )
+
+    max_payload_size: int = option(
+        536870912,
+        "Largest request body, and largest answer of a worker that is not a stream, in bytes.",
+        section=BODIES,
+        minimum=1,
+    )
+    max_buffered_request_bytes: int = option(
+        1048576,
+        "Largest body held in memory only so that the request can be retried. A larger one is streamed to "
+        "the worker and tried once; 0 holds none.",
+        section=BODIES,
+        minimum=0,
+    )
+    stream_body_stall_timeout_secs: float = option(
+        300.0,
+        "How long a streamed request body may stand still at the caller's side; 0 allows it.",
+        section=BODIES,
+        minimum=0,
+    )
+    request_timeout_secs: float = option(
+        1800.0, "Time for one exchange with a worker, its stream included.", section=BODIES, above=0
+    )
+    shutdown_grace_period_secs: float = option(
+        180.0, "How long a shutdown waits for requests in flight.", section=BODIES, minimum=0
+    )
+    header_read_timeout_secs: float = option(
+        30.0, "Time a caller has to send a complete request head; 0 sets no limit.", section=BODIES, minimum=0
+    )
+    idle_connection_timeout_secs: float = option(
+        90.0,
+        "How long a caller's connection without a request is kept. Stay above the idle time of a proxy in "
+        "front; 0 keeps it until the caller closes it.",
+        section=BODIES,
+        minimum=0,
+    )
+    sse_keepalive_secs: float = option(
+        15.0,
+        "Silence of a worker after which an event stream carries a comment, so that proxies do not cut it; "
+        "0 sends none.",
+        section=BODIES,
+        minimum=0,
+    )
+
+    max_concurrent_requests: int = option(
+        -1,
+        "Requests served at the same time, each until its last byte. -1 takes 1024 for each core and at "
+        "least 4096; 0 sets no limit.",
+        section=ADMISSION,
+        minimum=-1,
+    )
+    queue_size: int = option(
+        100, "Requests that may wait for a free place; 0 refuses them at once.", section=ADMISSION, minimum=0
+    )
+    queue_timeout_secs: float = option(
+        60.0, "How long a request may wait for a free place.", section=ADMISSION, minimum=0
+    )
+    rate_limit_tokens_per_second: int | None = option(
+        None,
+        "Requests admitted per second in the long run, in bursts up to the concurrency limit. Unset or 0 sets no rate.",
+        section=ADMISSION,
+        minimum=0,
+    )
+
+    retry_max_retries: int = option(
+        5,
+        "Attempts for one request, the first one included: 1 means no retry.",
+        section=RETRIES,
+        minimum=1,
+        applies=("disable_retries", False),
+    )
+    retry_initial_backoff_ms: int = option(
+        50, "Wait before the first retry.", section=RETRIES, minimum=1, applies=("disable_retries", False)
+    )
+    retry_max_backoff_ms: int = option(
+        30000, "Longest wait before a retry.", section=RETRIES, minimum=1, applies=("disable_retries", False)
+    )
+    retry_backoff_multiplier: float = option(
+        1.5,
+        "Growth of the wait from one retry to the next.",
+        section=RETRIES,
+        minimum=1,
+        applies=("disable_retries", False),
+    )
+    retry_jitter_factor: float = option(
+        0.2,
+        "Share of the wait that is random, in both directions.",
+        section=RETRIES,
+        minimum=0,
+        maximum=1,
+        applies=("disable_retries", False),
+    )
+    disable_retries: bool = option(False, "Try every request once.", section=RETRIES)
+
+    cb_failure_threshold: int = option(
+        10,
+        "Failures in a row after which a worker gets no more requests.",
+        section=BREAKER,
+        minimum=1,
+        applies=("disable_circuit_breaker", False),
+    )
+    cb_success_threshold: int = option(
+        3,
+        "Successes in a row after which a worker on trial is trusted again.",
+        section=BREAKER,
+        minimum=1,
+        applies=("disable_circuit_breaker", False),
+    )
+    cb_timeout_duration_secs: float = option(
+        60.0,
+        "Time without requests after which a worker is put on trial.",
+        section=BREAKER,
+        above=0,
+        applies=("disable_circuit_breaker", False),
+    )
+    cb_window_duration_secs: float = option(
+        120.0,
+        "Accepted for compatibility; failures are counted in a row, not over a window.",
+        section=BREAKER,
+        above=0,
+        applies=("disable_circuit_breaker", False),
+    )
+    disable_circuit_breaker: bool = option(
+        False, "Never keep requests from a worker because of earlier failures.", section=BREAKER
+    )
+
+    health_failure_threshold: int = option(
+        3, "Failed probes in a row after which a worker is not ready.", section=HEALTH, minimum=1
+    )
+    health_success_threshold: int = option(
+        2, "Good probes in a row after which a worker is ready again.", section=HEALTH, minimum=1
+    )
+    health_check_timeout_secs: float = option(5.0, "Time for one probe.", section=HEALTH, above=0)
+    health_check_interval_secs: float = option(60.0, "Time between two probes of a worker.", section=HEALTH, above=0)
+    health_check_endpoint: str = option(
+        "/health", "Path that is probed, appended to the worker's URL.", section=HEALTH, form=URL_PATH
+    )
+    disable_health_check: bool = option(False, "Probe no worker, unless its registration asks for it.", section=HEALTH)
+
+    log_level: str = option("info", "Least severe messages that are logged.", section=LOGS, choices=LOG_LEVELS)
+    log_dir: str | None = option(
+        None,
+        "Directory for a log file a day, beside the log on the console. It is created if missing.",
+        section=LOGS,
+    )
+    log_json: bool = option(False, "Log one JSON object a line.", section=LOGS)
+    request_id_headers: tuple[str, ...] = option(
+        ("x-request-id", "x-correlation-id", "x-trace-id", "request-id"),
+        "Headers that may carry a caller's request id; the first one present counts.",
+        section=LOGS,
+        form=HEADER_NAME,
+    )
+
+    prometheus_host: str | None = option(
+        None,
+        "Address the metrics listen on. Unset means all interfaces, of the IP version of --host.",
+        section=METRICS,
+        form=HOST,
+    )
+    prometheus_port: int = option(29000, "Port the metrics listen on.", section=METRICS, minimum=1, maximum=_MAX_PORT)
+    prometheus_duration_buckets: tuple[float, ...] = option(
+        DURATION_BUCKETS_SECS,
+        "Upper bounds of the buckets of every duration histogram, in seconds and ascending.",
+        section=METRICS,
+        above=0,
+    )
+
+    api_key: str | None = option(
+        None,
+        "Key that callers must send. It is also sent to the workers of --worker-urls when a caller sent "
+        "none. Prefer the variable: command lines can be read by others on the machine.",
+        section=AUTH,
+        form=KEY,
+        secret=True,
+    )
+
+
+OPTIONS: Final[tuple[Option, ...]] = table_of(Settings)

@@ -1,0 +1,173 @@
+from dataclasses import replace
+
+import pytest
+
+from smg.config.checks import check
+from smg.config.settings import OPTIONS, Settings
+
+LIMITED = [row for row in OPTIONS if {row.minimum, row.above, row.maximum} != {None}]
+
+
+def complaints(**fields):
+    return [(complaint.field, complaint.text) for complaint in check(Settings(**fields), OPTIONS)]
+
+
+def about(**fields):
+    """The fields that something is wrong with."""
+    return [field for field, _ in complaints(**fields)]
+
+
+def as_value(row, number):
+    """The number as a value of the option: a list that holds it, for a list."""
+    return (row.item(number),) if row.many else row.item(number)
+
+
+@pytest.mark.parametrize("row", LIMITED, ids=lambda row: row.field)
+def test_a_number_out_of_its_range_is_refused(row):
+    if row.minimum is not None:
+        assert row.field in about(**{row.field: as_value(row, row.minimum - 1)})
+    if row.above is not None:
+        assert row.field in about(**{row.field: as_value(row, row.above)})
+    if row.maximum is not None:
+        assert row.field in about(**{row.field: as_value(row, row.maximum + 1)})
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "port",
+        "prometheus_port",
+        "max_payload_size",
+        "request_timeout_secs",
+        "worker_startup_timeout_secs",
+        "worker_startup_check_interval",
+        "queue_timeout_secs",
+        "cb_failure_threshold",
+        "cb_success_threshold",
+        "cb_timeout_duration_secs",
+        "cb_window_duration_secs",
+        "health_failure_threshold",
+        "health_success_threshold",
+        "health_check_interval_secs",
+        "health_check_timeout_secs",
+        "retry_max_retries",
+        "retry_initial_backoff_ms",
+        "eviction_interval_secs",
+        "block_size",
+        "prefix_token_count",
+        "max_tree_size",
+        "job_queue_capacity",
+        "job_queue_concurrency",
+        "least_load_default_throughput",
+        "least_load_mean_prefill_tokens",
+    ],
+)
+def test_zero_makes_no_sense_for(field):
+    assert about(**{field: 0}) == [field]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        "queue_size",
+        "max_concurrent_requests",
+        "max_buffered_request_bytes",
+        "stream_body_stall_timeout_secs",
+        "header_read_timeout_secs",
+        "idle_connection_timeout_secs",
+        "sse_keepalive_secs",
+        "shutdown_grace_period_secs",
+        "upstream_pool_idle_timeout_secs",
+        "worker_startup_delay",
+        "max_idle_secs",
+        "rate_limit_tokens_per_second",
+        "retry_jitter_factor",
+        "cache_threshold",
+        "least_load_max_waiting_requests",
+    ],
+)
+def test_zero_has_a_meaning_for(field):
+    assert about(**{field: 0}) == []
+
+
+def test_the_sentence_gives_the_limit_and_the_value():
+    assert complaints(port=0) == [("port", "must be at least 1, got 0")]
+    assert complaints(request_timeout_secs=0.0) == [("request_timeout_secs", "must be above 0, got 0")]
+    assert complaints(retry_jitter_factor=1.5) == [("retry_jitter_factor", "must be at most 1, got 1.5")]
+
+
+@pytest.mark.parametrize(
+    ("switch", "field"),
+    [("disable_retries", "retry_max_retries"), ("disable_circuit_breaker", "cb_failure_threshold")],
+)
+def test_the_numbers_of_a_disabled_feature_are_not_checked(switch, field):
+    assert about(**{field: 0}) == [field]
+    assert about(**{field: 0, switch: True}) == []
+
+
+def test_health_numbers_are_checked_even_when_probing_is_off_since_one_worker_may_ask_for_it():
+    assert about(health_check_interval_secs=0, disable_health_check=True) == ["health_check_interval_secs"]
+
+
+def test_power_of_two_needs_two_workers_or_none_yet():
+    one, two = ("http://a",), ("http://a", "http://b")
+    assert about(policy="power_of_two", worker_urls=one) == ["policy"]
+    assert about(policy="power_of_two", worker_urls=two) == []
+    assert about(policy="power_of_two") == []
+    assert about(policy="random", worker_urls=one) == []
+
+
+def test_only_cache_aware_needs_eviction():
+    assert about(policy="cache_aware", eviction_interval_secs=0) == ["eviction_interval_secs"]
+    assert about(policy="random", eviction_interval_secs=0) == []
+
+
+def test_a_queue_needs_a_time_to_wait():
+    assert about(queue_size=1, queue_timeout_secs=0) == ["queue_timeout_secs"]
+    assert about(queue_size=0, queue_timeout_secs=0) == []
+
+
+def test_the_longest_backoff_is_not_below_the_first():
+    assert about(retry_initial_backoff_ms=100, retry_max_backoff_ms=99) == ["retry_max_backoff_ms"]
+    assert about(retry_initial_backoff_ms=100, retry_max_backoff_ms=100) == []
+    assert about(retry_initial_backoff_ms=100, retry_max_backoff_ms=99, disable_retries=True) == []
+
+
+def test_an_alias_has_one_model():
+    assert about(model_alias=("a=b", "a=c")) == ["model_alias"]
+    assert about(model_alias=("a=b", "c=b")) == []
+
+
+@pytest.mark.parametrize("bounds", [(), (2.0, 1.0), (1.0, 1.0)])
+def test_buckets_ascend(bounds):
+    assert about(prometheus_duration_buckets=bounds) == ["prometheus_duration_buckets"]
+
+
+@pytest.mark.parametrize(
+    ("host", "metrics_host", "collides"),
+    [
+        ("127.0.0.1", "127.0.0.1", True),
+        ("0.0.0.0", "127.0.0.1", True),
+        ("127.0.0.1", None, True),
+        ("127.0.0.1", "127.0.0.2", False),
+    ],
+)
+def test_the_two_listeners_do_not_share_an_address(host, metrics_host, collides):
+    found = about(host=host, prometheus_host=metrics_host, port=5, prometheus_port=5)
+    assert found == (["prometheus_port"] if collides else [])
+
+
+def test_a_rule_is_not_asked_about_a_field_that_is_wrong_by_itself():
+    assert about(retry_initial_backoff_ms=-5, retry_max_backoff_ms=-9) == [
+        "retry_initial_backoff_ms",
+        "retry_max_backoff_ms",
+    ]
+
+
+def test_a_rule_is_not_asked_about_a_field_that_holds_a_stand_in():
+    settings = Settings(policy="power_of_two", worker_urls=("http://a",))
+    assert check(settings, OPTIONS, unsound={"worker_urls"}) == []
+
+
+def test_the_check_of_a_changed_copy_is_the_check_of_its_values():
+    assert check(replace(Settings(), port=70000), OPTIONS)[0].field == "port"

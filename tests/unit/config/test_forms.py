@@ -1,0 +1,115 @@
+import pytest
+
+from smg.config.forms import ALIAS, HEADER_NAME, HOST, KEY, URL_PATH, WORKER_URL, split_alias
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://worker:8000",
+        "https://worker",
+        "http://10.0.0.1:1",
+        "http://[::1]:65535",
+        "http://[fd00::2]",
+        "http://my-worker.svc.cluster.local:8000/base/path",
+        "http://UPPER_case:80",
+    ],
+)
+def test_a_worker_url_has_a_scheme_a_host_and_maybe_a_port_and_a_path(url):
+    assert WORKER_URL.complaint(url) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("127.0.0.1:1", "http://"),
+        ("ftp://h:1", "http://"),
+        ("HTTP://h:1", "lower case"),
+        ("http:/h", "http://"),
+        ("http://", "host"),
+        ("http://:80", "host"),
+        ("http:///path", "host"),
+        ("http://h h", "visible"),
+        ("http://hé", "visible"),
+        ("http://h:0", "port"),
+        ("http://h:65536", "port"),
+        ("http://h:", "port"),
+        ("http://h:80x", "port"),
+        ("http://h:1:2", "port"),
+        ("http://[::1", "IPv6"),
+        ("http://[nonsense]", "IPv6"),
+        ("http://[::1]x", "host"),
+        ("http://h?x=1", "query"),
+        ("http://h/#x", "fragment"),
+        ("http://user:word@h", "credentials"),
+        ("grpc://h:1", "not supported yet"),
+        ("grpcs://h:1", "not supported yet"),
+        ("ipc:///tmp/x", "not supported yet"),
+    ],
+)
+def test_a_bad_worker_url_is_told_what_is_wrong_with_it(url, word):
+    complaint = WORKER_URL.complaint(url)
+    assert complaint is not None
+    assert word in complaint
+
+
+def test_a_worker_url_with_and_without_a_trailing_slash_is_the_same():
+    assert WORKER_URL.clean("http://h:1/") == WORKER_URL.clean("http://h:1") == "http://h:1"
+
+
+@pytest.mark.parametrize("name", ["x-request-id", "X_Trace", "a!#$%&'*+.^`|~b"])
+def test_a_header_name_is_a_token(name):
+    assert HEADER_NAME.complaint(name) is None
+    assert HEADER_NAME.clean(name) == name.lower()
+
+
+@pytest.mark.parametrize("name", ["", "bad:header", "a b", "é", "a\n"])
+def test_what_is_no_token_is_no_header_name(name):
+    assert HEADER_NAME.complaint(name) is not None
+
+
+@pytest.mark.parametrize("path", ["/health", "/", "/v1/health?deep=1"])
+def test_a_path_starts_with_a_slash(path):
+    assert URL_PATH.complaint(path) is None
+
+
+@pytest.mark.parametrize("path", ["health", "/a b", "/a#b", "http://h/health"])
+def test_a_path_is_nothing_else(path):
+    assert URL_PATH.complaint(path) is not None
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::1", "fe80::1%eth0", "gateway.local"])
+def test_a_host_is_a_name_or_an_address(host):
+    assert HOST.complaint(host) is None
+
+
+@pytest.mark.parametrize("host", ["http://h", "h h", "h/1"])
+def test_a_host_is_not_a_url(host):
+    assert HOST.complaint(host) is not None
+
+
+def test_a_key_has_no_white_space_around_it():
+    assert KEY.complaint("two words") is None
+    assert KEY.complaint(" hush") is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("nonsense", "<alias>=<model>"),
+        ("=b", "<alias>=<model>"),
+        ("a=", "<alias>=<model>"),
+        ("a=a", "another name"),
+        (" a = a ", "another name"),
+        ("unknown=b", "unknown"),
+    ],
+)
+def test_a_bad_alias_is_told_what_is_wrong_with_it(text, word):
+    complaint = ALIAS.complaint(text)
+    assert complaint is not None
+    assert word in complaint
+
+
+def test_an_alias_is_trimmed_and_split_at_its_first_equals_sign():
+    assert ALIAS.complaint("a = b=c") is None
+    assert split_alias(ALIAS.clean("a = b=c")) == ("a", "b=c")
