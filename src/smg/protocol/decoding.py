@@ -1,0 +1,75 @@
+"""From the bytes of a body to a request, or to the reason why it is none.
+
+One pass of a compiled decoder, which refuses whatever strict JSON does not allow, with one exception: text
+that it skips may be broken UTF-8. A second look closes that gap, because an engine might choke on it, or
+read it differently.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from smg.protocol.failures import ParseFailure
+from smg.protocol.model_member import take_model, tally
+from smg.protocol.requests import (
+    ChatRequest,
+    ClassifyRequest,
+    CompletionRequest,
+    EmbeddingRequest,
+    GenerateRequest,
+    Request,
+    RerankRequest,
+)
+
+R = TypeVar("R", bound=Request)
+
+KINDS: tuple[type[Request], ...] = (
+    ChatRequest,
+    CompletionRequest,
+    GenerateRequest,
+    EmbeddingRequest,
+    ClassifyRequest,
+    RerankRequest,
+)
+
+_DECODERS: dict[type[Request], msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind, dec_hook=take_model) for kind in KINDS
+}
+
+# The decoder quotes what it did not expect, and that may be as long as the body.
+_LONGEST_REASON_CHARS = 300
+
+
+def decode(kind: type[R], body: bytes) -> R:
+    """The request of `kind` that `body` holds.
+
+    Raises:
+        ParseFailure: The body is not UTF-8 JSON (RFC 8259), nests too deeply, lacks a member of `kind` or has
+            one of a wrong type, or names its model more than once.
+    """
+    tally.models = 0
+    try:
+        request: R = _DECODERS[kind].decode(body)
+        if not body.isascii():
+            body.decode()
+    except (ValueError, RecursionError) as error:
+        raise ParseFailure(_reason(error)) from None
+    if tally.models > 1:
+        raise ParseFailure("The request is ambiguous: the member `model` is there more than once")
+    return request
+
+
+def _reason(error: Exception) -> str:
+    """What to tell the caller; both decoders' own words already say where."""
+    match error:
+        case msgspec.ValidationError():
+            text = f"The body does not fit this request: {error}"
+        case UnicodeDecodeError():
+            text = f"The body is not UTF-8 (byte {error.start})"
+        case RecursionError():
+            text = "The body nests too deeply"
+        case _:
+            text = f"The body is not valid JSON: {error}"
+    return text if len(text) <= _LONGEST_REASON_CHARS else text[:_LONGEST_REASON_CHARS] + "…"
