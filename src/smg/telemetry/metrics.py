@@ -1,0 +1,270 @@
+"""The table of metrics, and the door through which the rest counts.
+
+`Metrics` is the table: one row a metric, and the row's name is how code reaches the family, typed by the
+row's kind: `metrics.http_requests.labels("POST", "/v1/chat/completions").inc()`. To add a metric, add a row,
+named as the metric is without `smg_` and `_total`. Names, labels and buckets are the published contract of
+SMG's metrics listener; a help text lists the values of a label where the set is closed.
+
+Who records what: `smg_http_*` the filters that wrap every route, `smg_admission_*` the admission gate,
+`smg_router_*` the dispatch loop, `smg_worker_*` the fleet's shells, the policy counters the loop that asked
+the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, Literal, cast, overload
+
+from smg.telemetry.families import Family, Kind, Labels, label_rules
+from smg.telemetry.instruments import C_co, Counter, Gauge, Histogram, Instrument, Summary
+
+# From a quick error to the two hours of a long rollout; `--prometheus-duration-buckets` replaces them.
+# fmt: off
+DURATION_BUCKETS_SECS: tuple[float, ...] = (
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 45,
+    60, 90, 120, 180, 240, 300, 480, 900, 1200, 1800, 2700, 3600, 5400, 7200,
+)
+# fmt: on
+RATIO_BUCKETS: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+
+Buckets = Literal["none", "duration", "ratio"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row(Generic[C_co]):
+    """One metric as the table declares it. On a `Metrics` object its name gives the family instead."""
+
+    name: str
+    kind: Kind
+    label_names: Labels
+    help: str
+    make: Callable[[Sequence[float]], C_co]
+    buckets: Buckets = "none"
+
+    @overload
+    def __get__(self, instance: None, owner: type[Metrics]) -> Row[C_co]: ...
+    @overload
+    def __get__(self, instance: Metrics, owner: type[Metrics]) -> Family[C_co]: ...
+    def __get__(self, instance: Metrics | None, owner: type[Metrics]) -> Row[C_co] | Family[C_co]:
+        # Only the class gets here: on an object the family of the same name comes first.
+        return self
+
+
+def _counter(name: str, labels: Labels, help: str) -> Row[Counter]:  # noqa: A002  the format's word
+    return Row(name, "counter", labels, help, lambda _bounds: Counter())
+
+
+def _gauge(name: str, labels: Labels, help: str) -> Row[Gauge]:  # noqa: A002  the format's word
+    return Row(name, "gauge", labels, help, lambda _bounds: Gauge())
+
+
+def _summary(name: str, labels: Labels, help: str) -> Row[Summary]:  # noqa: A002  the format's word
+    return Row(name, "summary", labels, help, lambda _bounds: Summary())
+
+
+def _histogram(
+    name: str,
+    labels: Labels,
+    help: str,  # noqa: A002  the format's word
+    buckets: Buckets = "duration",
+) -> Row[Histogram]:
+    return Row(name, "histogram", labels, help, Histogram, buckets)
+
+
+_ROUTE = ("router_type", "backend_type", "connection_mode", "model", "endpoint")
+
+
+class Metrics:
+    """Every family of the table, for one process.
+
+    `duration_buckets_secs` replaces the upper bounds of all duration histograms.
+    """
+
+    # HTTP: every request of a known route, control plane included.
+    http_requests = _counter("smg_http_requests_total", ("method", "path"), "Requests received, by route template.")
+    http_request_duration_seconds = _histogram(
+        "smg_http_request_duration_seconds",
+        ("method", "path"),
+        "Time from a request's head to its answer's head.",
+    )
+    http_responses = _counter(
+        "smg_http_responses_total",
+        ("path", "status_code", "error_code"),
+        "Answers sent; error_code is the gateway's own code, empty for what a worker answered.",
+    )
+    http_connections_active = _gauge(
+        "smg_http_connections_active", (), "Requests being served, until the last byte of their answers."
+    )
+    http_inflight_request_age_count = _gauge(
+        "smg_http_inflight_request_age_count",
+        ("gt", "le"),
+        "Requests in flight by age in seconds, above gt up to le; the bins do not add up.",
+    )
+    http_rate_limit = _counter(
+        "smg_http_rate_limit_total", ("result",), "Decisions of the admission limiter: allowed or rejected."
+    )
+
+    # Admission.
+    admission_inflight = _gauge("smg_admission_inflight", (), "Requests that hold an admission slot.")
+    admission_queue_depth = _gauge("smg_admission_queue_depth", (), "Requests waiting for an admission slot.")
+    admission_queue_rejected = _counter(
+        "smg_admission_queue_rejected_total",
+        ("reason",),
+        "Requests the queue turned away: full, timeout, multimodal_too_large or multimodal_inflight.",
+    )
+
+    # Router: inference requests on their way to a worker.
+    router_requests = _counter("smg_router_requests_total", (*_ROUTE, "streaming"), "Inference requests dispatched.")
+    router_request_duration_seconds = _histogram(
+        "smg_router_request_duration_seconds",
+        _ROUTE,
+        "Time an inference request took, from dispatch to its end.",
+    )
+    router_request_errors = _counter(
+        "smg_router_request_errors_total",
+        (*_ROUTE, "error_type"),
+        "Requests that failed: no_workers, timeout, backend_error, validation_error or internal_error.",
+    )
+    router_upstream_responses = _counter(
+        "smg_router_upstream_responses_total",
+        ("router_type", "status_code", "error_code"),
+        "Answers workers gave, by status; error_code is the gateway's, empty for a worker's own.",
+    )
+    router_upstream_send_retries = _counter(
+        "smg_router_upstream_send_retries_total",
+        ("router_type",),
+        "Sends repeated at once because a pooled connection had died.",
+    )
+    router_request_body_path = _counter(
+        "smg_router_request_body_path_total",
+        ("path", "reason"),
+        "Request bodies read whole (buffered) or passed on as they came (streamed), and why.",
+    )
+
+    # Workers.
+    worker_pool_size = _gauge(
+        "smg_worker_pool_size", ("worker_type", "connection_mode", "model"), "Registered workers."
+    )
+    worker_requests_active = _gauge(
+        "smg_worker_requests_active", ("worker",), "Requests in flight to a worker through this gateway."
+    )
+    worker_health = _gauge("smg_worker_health", ("worker",), "Whether a worker is ready: 1 or 0.")
+    worker_health_checks = _counter(
+        "smg_worker_health_checks_total", ("worker_type", "result"), "Health checks made: success or failure."
+    )
+    worker_selection = _counter(
+        "smg_worker_selection_total",
+        ("worker_type", "connection_mode", "model", "policy"),
+        "Workers chosen for a request, by the policy that chose.",
+    )
+    worker_errors = _counter(
+        "smg_worker_errors_total",
+        ("worker_type", "connection_mode", "error_type"),
+        "Failures of workers or of the way to them.",
+    )
+    worker_cb_state = _gauge(
+        "smg_worker_cb_state", ("worker",), "A worker's circuit breaker: 0 closed, 1 open, 2 half-open."
+    )
+    worker_cb_transitions = _counter(
+        "smg_worker_cb_transitions_total", ("worker", "from", "to"), "Changes of a worker's circuit breaker."
+    )
+    worker_cb_outcomes = _counter(
+        "smg_worker_cb_outcomes_total",
+        ("worker", "outcome"),
+        "What requests told a worker's circuit breaker: success or failure.",
+    )
+    worker_cb_consecutive_failures = _gauge(
+        "smg_worker_cb_consecutive_failures", ("worker",), "Failures in a row at a worker's circuit breaker."
+    )
+    worker_cb_consecutive_successes = _gauge(
+        "smg_worker_cb_consecutive_successes",
+        ("worker",),
+        "Successes in a row at a worker's circuit breaker.",
+    )
+    worker_retries = _counter(
+        "smg_worker_retries_total", ("worker_type", "endpoint"), "Attempts beyond a request's first."
+    )
+    worker_retries_exhausted = _counter(
+        "smg_worker_retries_exhausted_total",
+        ("worker_type", "endpoint"),
+        "Requests whose every allowed attempt failed.",
+    )
+    worker_retry_backoff_seconds = _summary(
+        "smg_worker_retry_backoff_seconds",
+        ("attempt",),
+        "Waits before a retry; attempt 1 is the first retry.",
+    )
+    worker_routing_keys_active = _gauge(
+        "smg_worker_routing_keys_active",
+        ("worker",),
+        "Distinct routing keys with requests in flight to a worker.",
+    )
+
+    # Policies: which way a decision went.
+    cache_aware_policy_branch = _counter(
+        "smg_cache_aware_policy_branch_total",
+        ("branch",),
+        "cache_aware: tree_match, spill, expected_wait_fallback or first_healthy_fallback.",
+    )
+    cache_aware_match_ratio = _histogram(
+        "smg_cache_aware_match_ratio", (), "Share of a request that the prefix index had seen.", "ratio"
+    )
+    manual_policy_branch = _counter(
+        "smg_manual_policy_branch_total",
+        ("branch",),
+        "manual: occupied_hit, occupied_miss, vacant, no_routing_id or no_healthy_workers.",
+    )
+    manual_policy_cache_entries = _gauge(
+        "smg_manual_policy_cache_entries", (), "Routing keys that the manual policy remembers."
+    )
+    consistent_hashing_policy_branch = _counter(
+        "smg_consistent_hashing_policy_branch_total",
+        ("branch",),
+        "consistent_hashing: target_worker_hit, target_worker_miss, routing_key_hit, random_fallback "
+        "or no_healthy_workers.",
+    )
+    prefix_hash_policy_branch = _counter(
+        "smg_prefix_hash_policy_branch_total",
+        ("branch",),
+        "prefix_hash: ring_hit, load_balance_walk, fallback_least_load, no_routing_key or no_healthy_workers.",
+    )
+    cache_tree_chars = _gauge("smg_cache_tree_chars", ("model",), "Characters in a model's prefix tree of texts.")
+    cache_tree_tokens = _gauge("smg_cache_tree_tokens", ("model",), "Tokens in a model's prefix tree of tokens.")
+    cache_tree_tenants = _gauge(
+        "smg_cache_tree_tenants", ("model", "tree"), "Workers that a model's prefix tree knows."
+    )
+
+    def __init__(self, duration_buckets_secs: Sequence[float] = DURATION_BUCKETS_SECS) -> None:
+        bounds = {"none": (), "duration": tuple(sorted(set(duration_buckets_secs))), "ratio": RATIO_BUCKETS}
+        rules = label_rules()
+        self._families: list[Family[Instrument]] = []
+        for attribute, row in _rows():
+            family = _family(row, bounds[row.buckets], rules)
+            self._families.append(family)
+            setattr(self, attribute, family)
+
+    def families(self) -> Iterator[Family[Instrument]]:
+        """All families, in the order of the table."""
+        return iter(self._families)
+
+    def remove_worker(self, url: str) -> int:
+        """End every series that names this worker and say how many there were."""
+        named = [family for family in self._families if "worker" in family.label_names]
+        return sum(family.remove_matching(worker=url) for family in named)
+
+
+def _rows() -> list[tuple[str, Row[Instrument]]]:
+    members = vars(Metrics).items()
+    return [(name, cast("Row[Instrument]", row)) for name, row in members if isinstance(row, Row)]
+
+
+def _family(
+    row: Row[Instrument], bounds: Sequence[float], rules: dict[str, Callable[[str], str]]
+) -> Family[Instrument]:
+    make = row.make
+    return Family(row.name, row.kind, row.label_names, help=row.help, make=lambda: make(bounds), rules=rules)
+
+
+# For tests and for the reference page of metrics.
+TABLE: tuple[Row[Instrument], ...] = tuple(row for _, row in _rows())
