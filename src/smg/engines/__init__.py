@@ -1,0 +1,28 @@
+"""Engines: everything that differs between them, one engine a file.
+
+An engine is added with its file and one row here. `plan.py`, `detection.py`, `labels.py`, `info.py` and
+`engine.py` are what the engine files share; engine files do not import each other.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from smg.engines.engine import Engine
+
+# Runtime -> where its engine is; imported on first use.
+TABLE = {
+    "sglang": "smg.engines.sglang:SGLANG",
+    "vllm": "smg.engines.vllm:VLLM",
+    "generic": "smg.engines.generic:GENERIC",
+}
+
+
+@cache
+def engine_of(runtime: str) -> Engine:
+    """The engine of a runtime; one without a file of its own is generic."""
+    module, _, name = TABLE.get(runtime, TABLE["generic"]).partition(":")
+    return cast("Engine", getattr(import_module(module), name))

@@ -1,0 +1,26 @@
+"""When another attempt is worth it, and how long to wait before it."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+RETRYABLE_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+# These are a worker's own failure: asking the same worker again would only repeat it.
+ELSEWHERE_STATUSES = frozenset({500})
+
+
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """`max_attempts` includes the first; the cap holds before the jitter."""
+
+    max_attempts: int = 5
+    initial_backoff_ms: float = 50.0
+    max_backoff_ms: float = 30_000.0
+    backoff_multiplier: float = 1.5
+    jitter_factor: float = 0.2
+
+    def delay_secs(self, retry: int, rng: random.Random) -> float:
+        """The wait before retry number `retry`, counted from 0."""
+        backoff_ms = min(self.initial_backoff_ms * self.backoff_multiplier**retry, self.max_backoff_ms)
+        return backoff_ms * (1 + rng.uniform(-self.jitter_factor, self.jitter_factor)) / 1000
