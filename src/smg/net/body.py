@@ -1,0 +1,161 @@
+"""The body of a request while it arrives: read whole by one reader, or piped on to a worker piece by piece.
+
+Nobody reads ahead without bound: until somebody asks, at most `UNREAD_BYTES` are held and then the client is held
+back. A sized body knows its length; a chunked one is cut off at `limit_bytes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from smg.errors import GatewayError
+
+UNREAD_BYTES = 256 * 1024
+
+
+class Source(Protocol):
+    """The connection a body arrives on."""
+
+    def hold(self) -> None:
+        """Stop reading from the client."""
+
+    def unhold(self) -> None:
+        """Read on."""
+
+    def invite(self) -> None:
+        """Tell a client that waits for it (Expect: 100-continue) to send its body."""
+
+
+class Sink(Protocol):
+    """Where a piped body goes."""
+
+    def upload(self, piece: bytes) -> None: ...
+
+    def upload_done(self) -> None: ...
+
+    def upload_failed(self, error: GatewayError) -> None: ...
+
+
+class RequestBody:
+    """One request's body. `length` is the announced length, or None for a chunked body."""
+
+    __slots__ = ("_error", "_pieces", "_sink", "_source", "_waiter", "complete", "held", "last_piece_at", "length", "limit_bytes", "size")
+
+    def __init__(self, source: Source, length: int | None, limit_bytes: int, now: float) -> None:
+        self._source = source
+        self._pieces: list[bytes] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self._sink: Sink | None = None
+        self._error: GatewayError | None = None
+        self.length = length
+        self.limit_bytes = limit_bytes
+        self.size = 0
+        self.complete = length == 0
+        self.held = False
+        self.last_piece_at = now
+
+    # --- the connection's side
+
+    def feed(self, piece: bytes, now: float) -> None:
+        """Take the next bytes off the wire."""
+        if self._error is not None:
+            return
+        self.size += len(piece)
+        self.last_piece_at = now
+        if self.size > self.limit_bytes:
+            self.fail(too_large(self.limit_bytes))
+        elif self._sink is not None:
+            self._sink.upload(piece)
+        else:
+            self._pieces.append(piece)
+            if self._waiter is None and self.size > UNREAD_BYTES and not self.held:
+                self.hold()
+
+    def finish(self) -> None:
+        """The last byte has been fed. A body that failed before stays incomplete."""
+        if self._error is not None:
+            return
+        self.complete = True
+        if self._sink is not None:
+            self._sink.upload_done()
+        self._wake()
+
+    def fail(self, error: GatewayError) -> None:
+        """The body will never be complete."""
+        if self._error is not None or self.complete:
+            return
+        self._error = error
+        self._pieces.clear()
+        if self._sink is not None:
+            self._sink.upload_failed(error)
+        self._wake()
+
+    # --- the reader's side
+
+    async def read(self) -> bytes:
+        """The whole body. Raises GatewayError when it is too large, stalled, or broken off."""
+        while not self.complete:
+            if self._error is not None:
+                raise self._error
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._source.invite()
+            self.unhold()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        pieces = self._pieces
+        if len(pieces) != 1:
+            self._pieces = pieces = [b"".join(pieces)]
+        return pieces[0]
+
+    @property
+    def piped(self) -> bool:
+        """Whether the body goes to a worker as it comes."""
+        return self._sink is not None
+
+    def pipe(self, sink: Sink, now: float) -> None:
+        """Hand everything that came and will come to `sink`, which then decides the pace with hold and unhold."""
+        self._sink = sink
+        self.last_piece_at = now
+        pieces, self._pieces = self._pieces, []
+        for piece in pieces:
+            sink.upload(piece)
+        if self._error is not None:
+            sink.upload_failed(self._error)
+        elif self.complete:
+            sink.upload_done()
+        else:
+            self._source.invite()
+            self.unhold()
+
+    def unpipe(self) -> None:
+        """The sink is gone; what still arrives is dropped with the connection."""
+        self._sink = None
+
+    def hold(self) -> None:
+        """Hold the client back."""
+        self.held = True
+        self._source.hold()
+
+    def unhold(self) -> None:
+        """Let the client send on; a stall is counted from here."""
+        if self.held:
+            self.held = False
+            self._source.unhold()
+
+    def put_whole(self, body: bytes) -> None:
+        """The body came complete with its head."""
+        self._pieces.append(body)
+        self.size = len(body)
+        self.complete = True
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+def too_large(limit_bytes: int) -> GatewayError:
+    """The refusal of a body beyond the payload limit."""
+    return GatewayError("request_body_too_large", f"the request body exceeds the limit of {limit_bytes} bytes")

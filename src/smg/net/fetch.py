@@ -1,0 +1,76 @@
+"""Small calls to engines outside the inference path: probes, metadata, admin routes.
+
+Each call has a connection of its own, so that no amount of inference traffic can delay it, a deadline over the whole of
+it, and a bound on the answer. Redirects are answers, never followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from smg.errors import UpstreamError, UpstreamTimeout
+from smg.net.address import address_of
+from smg.net.http1.pool import Pool, PoolOptions
+
+MAX_ANSWER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An engine's answer. `headers` has lower-case names, the last of repeated ones winning."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    body: bytes
+
+
+class Fetcher:
+    """Calls engines by URL."""
+
+    async def get(
+        self, url: str, *, api_key: str | None = None, timeout_secs: float, max_bytes: int = MAX_ANSWER_BYTES
+    ) -> Fetched:
+        """GET a URL. Raises UpstreamError, or UpstreamTimeout when the whole call takes longer than `timeout_secs`."""
+        return await self._call("GET", url, None, api_key, timeout_secs, max_bytes)
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        *,
+        api_key: str | None = None,
+        timeout_secs: float,
+        max_bytes: int = MAX_ANSWER_BYTES,
+    ) -> Fetched:
+        """POST JSON bytes to a URL; raises like `get`."""
+        return await self._call("POST", url, body, api_key, timeout_secs, max_bytes)
+
+    async def _call(
+        self, method: str, url: str, body: bytes | None, api_key: str | None, timeout_secs: float, max_bytes: int
+    ) -> Fetched:
+        parts = urlsplit(url)
+        address = address_of(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        lines = [f"{method} {target} HTTP/1.1", f"host: {address.authority}", "connection: close", "accept: */*"]
+        if api_key is not None:
+            lines.append(f"authorization: Bearer {api_key}")
+        if body is not None:
+            lines += ["content-type: application/json", f"content-length: {len(body)}"]
+        request = "\r\n".join([*lines, "", ""]).encode() + (body or b"")
+        pool = Pool(address, PoolOptions(connect_timeout_secs=timeout_secs))
+        try:
+            async with asyncio.timeout(timeout_secs):
+                reply = await pool.call(request, 0.0)
+                try:
+                    content = await reply.read(max_bytes)
+                finally:
+                    reply.close()
+        except TimeoutError:
+            raise UpstreamTimeout("call_upstream_timeout", f"no answer within {timeout_secs:g} s") from None
+        except UnicodeError as error:
+            raise UpstreamError("call_upstream_request_error", "the URL is not valid") from error
+        finally:
+            pool.close()
+        return Fetched(reply.status, {name: value for name, value, _ in reply.head.fields}, content)

@@ -1,0 +1,405 @@
+"""The worker's side of HTTP/1.1: one connection that sends a request and reads its answer.
+
+`UpstreamConnection.send` returns as soon as the answer's head is there; the `Reply` it gives then reads the body whole,
+within a bound, or pumps it piece by piece into the client's connection, with back-pressure both ways and no task of its
+own. A connection serves one exchange at a time and goes back to its owner (the pool) when the answer is complete.
+
+Deadlines are stamps that the owner's sweep compares; see `sweep.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
+from smg.net.body import RequestBody
+from smg.net.http1.codec import MAX_HEAD_BYTES, ChunkedDecoder, ProtocolError, ResponseHead, parse_response_head
+
+# How much of an answer may arrive before somebody reads it.
+UNREAD_BYTES = 256 * 1024
+_INTERIM = 200
+_BODYLESS = frozenset({204, 304})
+
+
+class Owner(Protocol):
+    """Who keeps the connection between exchanges."""
+
+    def release(self, connection: UpstreamConnection) -> None:
+        """The answer is complete and the connection can carry another exchange."""
+
+    def forget(self, connection: UpstreamConnection) -> None:
+        """The connection is gone."""
+
+
+class LostBeforeAnswer(UpstreamError):  # noqa: N818  reads as what happened
+    """The connection ended before a single byte of the answer: the request may be sent once more elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__("call_upstream_request_error", "the worker closed the connection before it answered")
+
+
+class Reply:
+    """A worker's answer: its head, and its body as it comes.
+
+    `complete` says that all of the body has arrived.
+    """
+
+    __slots__ = ("_connection", "_done", "_error", "_pieces", "_size", "_write", "complete", "head", "status")
+
+    def __init__(self, head: ResponseHead, connection: UpstreamConnection) -> None:
+        self.head = head
+        self.status = head.status
+        self.complete = False
+        self._connection = connection
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._error: UpstreamError | None = None
+        self._write: Callable[[bytes], None] | None = None
+        self._done: asyncio.Future[None] | None = None
+
+    # --- the connection's side
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next bytes of the body."""
+        if self._write is not None:
+            self._write(piece)
+            return
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > UNREAD_BYTES and self._done is None:
+            self._connection.hold()
+
+    def finish(self, error: UpstreamError | None = None) -> None:
+        """The body is complete, or will never be."""
+        if error is None:
+            self.complete = True
+        elif self._error is None:
+            self._error = error
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
+
+    # --- the reader's side
+
+    def take(self, limit_bytes: int) -> bytes | None:
+        """The whole body if it is complete already, which small answers are; None to `read` it."""
+        if not self.complete or self._size > limit_bytes:
+            return None
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+    async def read(self, limit_bytes: int) -> bytes:
+        """The whole body. Raises UpstreamError when it is larger than the limit, late, or broken off."""
+        length = self.head.content_length
+        if length is not None and length > limit_bytes:
+            self._refuse_size(limit_bytes)
+        while not self.complete:
+            if self._error is not None:
+                raise self._error
+            if self._size > limit_bytes:
+                self._refuse_size(limit_bytes)
+            self._done = asyncio.get_running_loop().create_future()
+            self._write = self._bounded(limit_bytes)
+            self._connection.unhold()
+            await self._done
+        if self._size > limit_bytes:
+            self._refuse_size(limit_bytes)
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+    async def pump(self, write: Callable[[bytes], None]) -> None:
+        """Hand every piece of the body to `write` as it comes; returns at its end, raises UpstreamError if it breaks.
+
+        `hold` and `unhold` set the pace meanwhile.
+        """
+        for piece in self._pieces:
+            write(piece)
+        self._pieces = []
+        self._write = write
+        while not self.complete:
+            if self._error is not None:
+                raise self._error
+            self._done = asyncio.get_running_loop().create_future()
+            self._connection.unhold()
+            await self._done
+
+    def hold(self) -> None:
+        """Read no more for the moment: the client does not keep up."""
+        if not self.complete:
+            self._connection.hold()
+
+    def unhold(self) -> None:
+        """Read on."""
+        if not self.complete:
+            self._connection.unhold()
+
+    def close(self) -> None:
+        """Give the answer up, if it is not complete: its connection ends."""
+        if not self.complete and self._error is None:
+            self._connection.abort()
+
+    def _bounded(self, limit_bytes: int) -> Callable[[bytes], None]:
+        pieces = self._pieces
+
+        def write(piece: bytes) -> None:
+            pieces.append(piece)
+            self._size += len(piece)
+            if self._size > limit_bytes:
+                self._connection.fail(_too_large(limit_bytes))
+
+        return write
+
+    def _refuse_size(self, limit_bytes: int) -> None:
+        self.close()
+        raise _too_large(limit_bytes)
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """One connection to a worker."""
+
+    __slots__ = (
+        "_buffer",
+        "_decoder",
+        "_held",
+        "_left",
+        "_loop",
+        "_owner",
+        "_reply",
+        "_upload",
+        "_waiter",
+        "_writable",
+        "broken",
+        "deadline",
+        "idle_since",
+        "reused",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+
+    # Of `_left`: the body ends with the connection.
+    _UNTIL_CLOSE = -1
+
+    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+        self._owner = owner
+        self._loop = loop
+        self._waiter: asyncio.Future[Reply] | None = None
+        self._reply: Reply | None = None
+        self._upload: RequestBody | None = None
+        self._buffer = b""
+        self._decoder: ChunkedDecoder | None = None
+        self._left = 0
+        self._held = False
+        self._writable = True
+        self.broken = False
+        self.deadline = 0.0
+        self.idle_since = 0.0
+        self.reused = False
+
+    # --- one exchange
+
+    async def send(self, request: bytes, deadline: float, body: RequestBody | None = None) -> Reply:
+        """Send a request and wait for the head of its answer. `deadline` is on the loop's clock, 0 for none.
+
+        With `body`, `request` is only the head, and the client's body follows as it comes. Raises LostBeforeAnswer,
+        UpstreamError or UpstreamTimeout; cancelling ends the connection.
+        """
+        if self.broken:
+            raise LostBeforeAnswer
+        self.deadline = deadline
+        waiter: asyncio.Future[Reply] = self._loop.create_future()
+        self._waiter = waiter
+        self.transport.write(request)
+        if body is not None:
+            self._upload = body
+            body.pipe(self, self._loop.time())
+        try:
+            return await waiter
+        except BaseException:
+            self.abort()
+            raise
+
+    # --- what a piped request body calls
+
+    def upload(self, piece: bytes) -> None:
+        if not self.broken:
+            self.transport.write(piece)
+
+    def upload_done(self) -> None:
+        self._upload = None
+
+    def upload_failed(self, error: GatewayError) -> None:
+        self._upload = None
+        self.fail(error)
+
+    # --- events of the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transports only look like one
+
+    def data_received(self, data: bytes) -> None:
+        reply = self._reply
+        try:
+            if reply is not None:
+                self._take_body(reply, data)
+            elif self._waiter is not None:
+                self._take_head(data)
+            else:
+                self.abort()  # an idle worker has nothing to say
+        except ProtocolError as error:
+            self.fail(UpstreamError("call_upstream_request_error", f"the worker's answer is not HTTP: {error.reason}"))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.broken = True
+        self._owner.forget(self)
+        reply = self._reply
+        if reply is not None and self._left == self._UNTIL_CLOSE and self._decoder is None and exc is None:
+            self._complete(reply)
+        elif reply is not None:
+            self.fail(UpstreamError("read_response_body_failed", "the worker broke its answer off"))
+        elif self._buffer:
+            self.fail(UpstreamError("call_upstream_request_error", "the worker broke the head of its answer off"))
+        else:
+            self.fail(LostBeforeAnswer())
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        if self._upload is not None:
+            self._upload.hold()
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        if self._upload is not None:
+            self._upload.last_piece_at = self._loop.time()
+            self._upload.unhold()
+
+    # --- the answer coming in
+
+    def _take_head(self, data: bytes) -> None:
+        if self._buffer:
+            data = self._buffer + data
+            self._buffer = b""
+        while True:
+            end = data.find(b"\r\n\r\n")
+            if end < 0 or end > MAX_HEAD_BYTES:
+                if len(data) > MAX_HEAD_BYTES:
+                    raise ProtocolError("head too large")
+                self._buffer = data
+                return
+            head = parse_response_head(data[:end])
+            data = data[end + 4 :]
+            if head.status >= _INTERIM:
+                break
+        self._begin_reply(head, data)
+
+    def _begin_reply(self, head: ResponseHead, data: bytes) -> None:
+        waiter = self._waiter
+        assert waiter is not None
+        self._waiter = None
+        reply = self._reply = Reply(head, self)
+        length = head.content_length
+        if head.chunked:
+            self._decoder = ChunkedDecoder()
+        elif head.status in _BODYLESS:
+            self._left = length = 0
+        elif length is None:
+            self._left = self._UNTIL_CLOSE
+            head.keep_alive = False
+        else:
+            self._left = length
+        if length == 0:
+            if data:
+                head.keep_alive = False
+            self._complete(reply)
+        elif data:
+            self._take_body(reply, data)
+        if not waiter.done():
+            waiter.set_result(reply)
+
+    def _take_body(self, reply: Reply, data: bytes) -> None:
+        decoder = self._decoder
+        if decoder is not None:
+            piece = decoder.feed(data)
+            if piece:
+                reply.feed(piece)
+            if decoder.done:
+                if decoder.rest:
+                    reply.head.keep_alive = False
+                self._complete(reply)
+        elif self._left == self._UNTIL_CLOSE:
+            reply.feed(data)
+        else:
+            if len(data) > self._left:
+                data = data[: self._left]
+                reply.head.keep_alive = False
+            self._left -= len(data)
+            reply.feed(data)
+            if not self._left:
+                self._complete(reply)
+
+    def _complete(self, reply: Reply) -> None:
+        """The answer has arrived in full: give the connection back, or end it."""
+        if self._reply is not reply:
+            return  # the reader refused it meanwhile
+        self._reply = None
+        self._decoder = None
+        self._left = 0
+        self.deadline = 0.0
+        self.unhold()
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            upload.unpipe()
+        reply.finish()
+        if upload is None and reply.head.keep_alive and not self.broken and self._writable:
+            self._owner.release(self)
+        else:
+            self.abort()
+
+    def fail(self, error: GatewayError) -> None:
+        """End the exchange with an error, and the connection with it."""
+        waiter, self._waiter = self._waiter, None
+        reply, self._reply = self._reply, None
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            upload.unpipe()
+        if waiter is not None and not waiter.done():
+            waiter.set_exception(error)
+        if reply is not None:
+            reply.finish(error if isinstance(error, UpstreamError) else UpstreamError(error.code, error.message))
+        self.abort()
+
+    def abort(self) -> None:
+        """End the connection now."""
+        if not self.broken:
+            self.broken = True
+            self._owner.forget(self)
+            self.transport.abort()
+
+    # --- flow control and deadlines
+
+    def hold(self) -> None:
+        if not self._held and not self.broken:
+            self._held = True
+            self.transport.pause_reading()
+
+    def unhold(self) -> None:
+        if self._held:
+            self._held = False
+            if not self.broken:
+                self.transport.resume_reading()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no exchange is under way."""
+        return self._waiter is None and self._reply is None
+
+    def expire(self, now: float) -> None:
+        """End an exchange whose deadline has passed."""
+        if self.deadline and now > self.deadline:
+            self.fail(UpstreamTimeout("call_upstream_timeout", "the worker did not answer in time"))
+
+
+def _too_large(limit_bytes: int) -> UpstreamError:
+    return UpstreamError("upstream_response_too_large", f"the worker's answer exceeds the limit of {limit_bytes} bytes")

@@ -1,0 +1,275 @@
+"""HTTP/1.1 on the wire: message heads and body framing, in both directions. Sans I/O.
+
+Heads are parsed strictly. Whatever two parsers could read differently (a bare CR or LF, a folded header, blanks around a
+name, two lengths, a length beside a transfer coding) is refused, so that nothing a client sends can be one message
+here and another at a worker. Bodies are decoded by `ChunkedDecoder`; sized bodies need no decoder.
+
+The limits on heads live here; limits on bodies belong to whoever reads them.
+"""
+
+from __future__ import annotations
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 256
+MAX_TARGET_BYTES = 16 * 1024
+MAX_CHUNK_LINE_BYTES = 4096
+MAX_TRAILER_BYTES = 16 * 1024
+
+# Control characters never belong in a head. CR and LF are counted separately: there they end lines, and nothing else.
+_CONTROLS = bytes(c for c in range(32) if c not in b"\t\r\n") + b"\x7f"
+_TOKEN = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_HEX_DIGITS = b"0123456789abcdefABCDEF"
+_MAX_HEX_DIGITS = 15
+_MAX_LENGTH_DIGITS = 18
+# Header names repeat from message to message: spelling -> lower case, for spellings known to be valid.
+_NAMES: dict[bytes, bytes] = {}
+_MAX_NAMES = 2048
+# A second one of these would let two readers disagree about where the message goes or ends.
+_ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"content-type", b"expect"})
+
+
+class ProtocolError(Exception):
+    """The peer broke HTTP/1.1. `status` is what a client should be told before the connection closes."""
+
+    def __init__(self, reason: str, status: int = 400) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.status = status
+
+
+class RequestHead:
+    """A parsed request head.
+
+    `headers` has lower-case names; values of a repeated name are joined with a comma, as the standard allows.
+    `content_length` is None without one; `chunked` excludes it.
+    """
+
+    __slots__ = ("chunked", "content_length", "expects_continue", "headers", "http10", "keep_alive", "method", "path", "query")
+
+    def __init__(self, method: str, path: str, query: str, headers: dict[bytes, bytes], *, http10: bool) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.http10 = http10
+        self.keep_alive = _keeps_alive(headers, http10=http10)
+        self.chunked = False
+        self.content_length: int | None = None
+        coding = headers.get(b"transfer-encoding")
+        length = headers.get(b"content-length")
+        if coding is not None:
+            if coding.lower() != b"chunked":
+                raise ProtocolError("unsupported transfer coding", 501)
+            if length is not None or http10:
+                raise ProtocolError("a transfer coding excludes a content length")
+            self.chunked = True
+        elif length is not None:
+            self.content_length = _length(length)
+        expect = headers.get(b"expect")
+        self.expects_continue = expect is not None and expect.lower() == b"100-continue" and not http10
+
+
+class ResponseHead:
+    """A parsed response head. `fields` keeps names as sent, in order, repeated ones included."""
+
+    __slots__ = ("chunked", "content_length", "content_type", "fields", "keep_alive", "nominated", "status")
+
+    def __init__(self, status: int, fields: list[tuple[bytes, bytes, bytes]], *, http10: bool) -> None:
+        self.status = status
+        self.fields = fields
+        self.content_type = b""
+        self.content_length: int | None = None
+        self.chunked = False
+        self.nominated: bytes | None = None
+        for name, value, _ in fields:
+            if name == b"content-type":
+                self.content_type = value
+            elif name == b"content-length":
+                length = _length(value)
+                if self.content_length not in (None, length):
+                    raise ProtocolError("contradicting content lengths")
+                self.content_length = length
+            elif name == b"transfer-encoding":
+                if value.lower() != b"chunked" or self.chunked:
+                    raise ProtocolError("unsupported transfer coding")
+                self.chunked = True
+            elif name == b"connection":
+                lowered = value.lower()
+                self.nominated = lowered if self.nominated is None else self.nominated + b"," + lowered
+        tokens = self.nominated or b""
+        self.keep_alive = (b"keep-alive" in tokens) if http10 else (b"close" not in tokens)
+        if self.chunked and self.content_length is not None:
+            # The coding wins, and the connection is not trusted with another exchange.
+            self.content_length = None
+            self.keep_alive = False
+
+
+def parse_request_head(head: bytes) -> RequestHead:
+    """Parse a head without its final blank line; raises ProtocolError with the status to answer."""
+    lines = head.split(b"\r\n")
+    method, path, query, http10 = _request_line(lines[0])
+    _check_characters(head, len(lines))
+    if len(lines) > MAX_HEADERS:
+        raise ProtocolError("too many headers", 431)
+    headers: dict[bytes, bytes] = {}
+    names = _NAMES
+    del lines[0]
+    for line in lines:
+        spelling, colon, value = line.partition(b":")
+        name = names.get(spelling)
+        if name is None or not colon:
+            name = _header_name(spelling, colon)
+        if name in headers:
+            if name in _ONCE:
+                raise ProtocolError(f"repeated header {name.decode()}")
+            headers[name] += b", " + value.strip(b" \t")
+        else:
+            headers[name] = value.strip(b" \t")
+    if b"host" not in headers and not http10:
+        raise ProtocolError("no Host header")
+    return RequestHead(method, path, query, headers, http10=http10)
+
+
+def parse_response_head(head: bytes) -> ResponseHead:
+    """Parse a head without its final blank line. Each field is (lower-case name, value, the line as sent)."""
+    lines = head.split(b"\r\n")
+    _check_characters(head, len(lines))
+    start = lines[0]
+    code = start[9:12]
+    http10 = start.startswith(b"HTTP/1.0 ")
+    if not (http10 or start.startswith(b"HTTP/1.1 ")) or not code.isdigit() or start[12:13] not in (b"", b" "):
+        raise ProtocolError("not an HTTP/1.1 response")
+    if len(lines) > MAX_HEADERS:
+        raise ProtocolError("too many headers")
+    fields = []
+    names = _NAMES
+    del lines[0]
+    for line in lines:
+        spelling, colon, value = line.partition(b":")
+        name = names.get(spelling)
+        if name is None or not colon:
+            name = _header_name(spelling, colon)
+        fields.append((name, value.strip(b" \t"), line))
+    return ResponseHead(int(code), fields, http10=http10)
+
+
+def _request_line(line: bytes) -> tuple[str, str, str, bool]:
+    parts = line.split(b" ")
+    if len(parts) != 3:  # noqa: PLR2004  method, target, version
+        raise ProtocolError("malformed request line")
+    method, target, version = parts
+    if version not in (b"HTTP/1.1", b"HTTP/1.0"):
+        raise ProtocolError("unsupported version", 505 if version.startswith(b"HTTP/") else 400)
+    if len(target) > MAX_TARGET_BYTES:
+        raise ProtocolError("request target too long", 414)
+    if not method or method.translate(None, _TOKEN) or not target.isascii() or target[:1] not in (b"/", b"*") or b"#" in target:
+        raise ProtocolError("malformed request line")
+    path, _, query = target.decode("ascii").partition("?")
+    return method.decode("ascii"), path, query, version == b"HTTP/1.0"
+
+
+def _check_characters(head: bytes, lines: int) -> None:
+    """Line ends are CRLF and nothing else; no other control character stands anywhere."""
+    if head.count(b"\r") != lines - 1 or head.count(b"\n") != lines - 1 or len(head.translate(None, _CONTROLS)) != len(head):
+        raise ProtocolError("illegal character in the head")
+
+
+def _header_name(spelling: bytes, colon: bytes) -> bytes:
+    if not colon or not spelling or spelling.translate(None, _TOKEN):
+        raise ProtocolError("malformed header")
+    name = spelling.lower()
+    if len(_NAMES) < _MAX_NAMES and len(spelling) <= 64:  # noqa: PLR2004  longer names are nobody's habit
+        _NAMES[spelling] = name
+    return name
+
+
+def _length(value: bytes) -> int:
+    if not value.isdigit() or len(value) > _MAX_LENGTH_DIGITS:
+        raise ProtocolError("malformed content length")
+    return int(value)
+
+
+def _keeps_alive(headers: dict[bytes, bytes], *, http10: bool) -> bool:
+    connection = headers.get(b"connection")
+    if connection is None:
+        return not http10
+    tokens = [token.strip() for token in connection.lower().split(b",")]
+    return b"keep-alive" in tokens if http10 else b"close" not in tokens
+
+
+class ChunkedDecoder:
+    """Decodes the chunked coding incrementally: `feed` returns the payload at hand, `done` tells the end.
+
+    After the end, `rest` holds what followed the message. Extensions and trailers are read within bounds and dropped:
+    they belong to this hop.
+    """
+
+    __slots__ = ("_held", "_left", "_trailer_bytes", "done", "rest")
+
+    # `_left` beyond zero counts payload bytes; these are the other states.
+    _SIZE = 0
+    _AFTER_DATA = -1
+    _TRAILERS = -2
+
+    def __init__(self) -> None:
+        self._left = self._SIZE
+        self._held = b""
+        self._trailer_bytes = 0
+        self.done = False
+        self.rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take the next bytes; returns the decoded payload among them. Raises ProtocolError on broken framing."""
+        if self._held:
+            data = self._held + data
+            self._held = b""
+        pieces: list[bytes] = []
+        position, end = 0, len(data)
+        while position < end or self._left == self._TRAILERS:
+            left = self._left
+            if left > 0:
+                piece = data[position : position + left]
+                pieces.append(piece)
+                position += len(piece)
+                self._left = left - len(piece) or self._AFTER_DATA
+                continue
+            if left == self._AFTER_DATA:
+                if end - position == 1 and data[position] == 13:  # noqa: PLR2004  CR
+                    break
+                if data[position : position + 2] != b"\r\n":
+                    raise ProtocolError("chunk longer than its size")
+                position += 2
+                self._left = self._SIZE
+                continue
+            line_end = data.find(b"\r\n", position)
+            if line_end < 0:
+                if end - position > MAX_CHUNK_LINE_BYTES:
+                    raise ProtocolError("chunk header too long")
+                break
+            line = data[position:line_end]
+            position = line_end + 2
+            if left == self._SIZE:
+                self._left = _chunk_size(line) or self._TRAILERS
+            elif line:
+                self._trailer_bytes += len(line)
+                if self._trailer_bytes > MAX_TRAILER_BYTES:
+                    raise ProtocolError("trailers too long")
+            else:
+                self.done = True
+                self.rest = data[position:]
+                break
+        if not self.done and position < end:
+            self._held = data[position:]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line
+    if b";" in line:
+        digits, _, extension = line.partition(b";")
+        digits = digits.rstrip(b" \t")
+        if len(line) > MAX_CHUNK_LINE_BYTES or b"\n" in extension or b"\r" in extension:
+            raise ProtocolError("malformed chunk extension")
+    if not digits or len(digits) > _MAX_HEX_DIGITS or digits.translate(None, _HEX_DIGITS):
+        raise ProtocolError("malformed chunk size")
+    return int(digits, 16)

@@ -1,0 +1,502 @@
+"""The HTTP/1.1 listener: connections that parse requests, hand them over, and write answers.
+
+A connection serves one exchange at a time; what a client pipelines behind it waits in a bounded backlog. The handler
+gets each exchange as soon as its head is parsed and decides itself when to read the body. Deadlines (a head that takes
+too long, a connection that idles, an upload that stalls, a stream that is silent) are kept by one sweep over all
+connections, so that a request arms no timer.
+
+What the routes are, and what wraps them, is the handler's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from email.utils import formatdate
+from typing import Any, cast
+
+from smg.errors import GatewayError
+from smg.net.body import RequestBody
+from smg.net.exchange import Exchange
+from smg.net.http1.codec import MAX_HEAD_BYTES, ChunkedDecoder, ProtocolError, RequestHead, parse_request_head
+from smg.net.http1.peer import has_left
+from smg.net.sweep import Sweeper, interval_for
+from smg.protocol.sse import KEEP_ALIVE
+
+ExchangeHandler = Callable[[Exchange], Coroutine[Any, Any, None] | None]
+
+BACKLOG_BYTES = 64 * 1024
+# After an early answer the rest of an upload is read and dropped for a while, so that the answer is not lost to a reset.
+LINGER_SECS = 2.0
+LINGER_BYTES = 64 * 1024 * 1024
+LISTEN_BACKLOG = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a listener allows. Timeouts of 0 are off."""
+
+    max_body_bytes: int = 512 * 1024 * 1024
+    header_read_timeout_secs: float = 30.0
+    idle_timeout_secs: float = 90.0
+    upload_stall_timeout_secs: float = 300.0
+    sse_keepalive_secs: float = 15.0
+
+
+class ServerConnection(asyncio.Protocol):
+    """One client connection."""
+
+    __slots__ = (
+        "_advancing",
+        "_backlog",
+        "_decoder",
+        "_drained",
+        "_exchange",
+        "_fresh",
+        "_held_for_backlog",
+        "_held_for_body",
+        "_left",
+        "_linger_bytes",
+        "_linger_until",
+        "_quiet_since",
+        "_server",
+        "_task",
+        "_writable",
+        "closing",
+        "gone",
+        "now",
+        "peer",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.now = server.loop.time
+        self.gone = False
+        self.closing = False
+        self.peer = ""
+        self._exchange: Exchange | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._backlog = b""
+        self._decoder: ChunkedDecoder | None = None
+        self._left = 0
+        self._advancing = False
+        self._fresh = True
+        self._quiet_since = self.now()
+        self._held_for_backlog = False
+        self._held_for_body = False
+        self._writable = True
+        self._drained: asyncio.Future[None] | None = None
+        self._linger_until = 0.0
+        self._linger_bytes = 0
+
+    # --- events of the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's transports only look like one
+        address = transport.get_extra_info("peername")
+        self.peer = str(address[0]) if isinstance(address, tuple) else ""
+        self._server.connections.add(self)
+        if self._server.stopping:
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._exchange is not None:
+            self._during_exchange(data)
+        elif self._linger_until:
+            self._linger_bytes += len(data)
+            if self._linger_bytes > LINGER_BYTES:
+                self.transport.abort()
+        elif not self.closing:
+            if self._backlog:
+                data = self._backlog + data
+                self._backlog = b""
+            else:
+                self._quiet_since = self.now()
+            self._advance(data)
+
+    def eof_received(self) -> bool:
+        """The client will send no more. That ends an upload; it also counts as leaving, whatever is under way."""
+        exchange = self._exchange
+        if exchange is not None and not exchange.body.complete:
+            exchange.body.fail(GatewayError("request_body_aborted", "the client ended the request body early"))
+            return True  # a client that still listens gets to read why
+        self._cancel()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  the reason does not matter
+        self.gone = True
+        self._server.connections.discard(self)
+        self._server.held.discard(self)
+        if self._exchange is not None:
+            self._exchange.body.fail(GatewayError("request_body_aborted", "the client left"))
+        self._cancel()
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        if self._exchange is not None and self._exchange.on_writable is not None:
+            self._exchange.on_writable(False)
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        if self._exchange is not None and self._exchange.on_writable is not None:
+            self._exchange.on_writable(True)
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+
+    # --- requests coming in
+
+    def _advance(self, data: bytes) -> None:
+        """Parse and hand over requests until one is under way or the bytes run out."""
+        self._advancing = True
+        try:
+            while data and self._exchange is None and not self.closing:
+                end = data.find(b"\r\n\r\n")
+                if end <= 0 or data[0] in b"\r\n":
+                    data = self._incomplete_head(data, end)
+                    if not data:
+                        return
+                    continue
+                data = self._begin(parse_request_head(data[:end]), data, end + 4)
+            self._backlog = data
+        except ProtocolError as error:
+            self._refuse(error)
+        finally:
+            self._advancing = False
+
+    def _incomplete_head(self, data: bytes, end: int) -> bytes:
+        """Skip blank lines that some clients send between requests; keep the rest for later. Returns what to parse."""
+        stripped = data.lstrip(b"\r\n") if data[0] in b"\r\n" else data
+        if stripped is not data and end >= 0 and b"\r\n\r\n" in stripped:
+            return stripped
+        if len(stripped) > MAX_HEAD_BYTES:
+            raise ProtocolError("request head too large", 431)
+        if stripped.count(b"\n") != stripped.count(b"\r\n"):
+            raise ProtocolError("bare line feed in the head")
+        self._backlog = stripped
+        return b""
+
+    def _begin(self, head: RequestHead, data: bytes, body_at: int) -> bytes:
+        """Start the exchange of a head; returns the bytes that follow what is known to be its body."""
+        if body_at > MAX_HEAD_BYTES:
+            raise ProtocolError("request head too large", 431)
+        body = RequestBody(self, head.content_length, self._server.limits.max_body_bytes, self._quiet_since)
+        exchange = self._exchange = Exchange(self, head, body)
+        length = head.content_length or 0
+        rest = b""
+        if head.chunked:
+            self._decoder = ChunkedDecoder()
+            body.complete = False
+            rest = self._take_body(data[body_at:])
+        elif len(data) - body_at >= length:
+            if length:
+                body.put_whole(data[body_at : body_at + length])
+            else:
+                body.complete = True
+            rest = data[body_at + length :]
+        else:
+            body.complete = False
+            self._left = length
+            self._take_body(data[body_at:])
+        work = self._server.handler(exchange)
+        if work is not None:
+            self._task = self._server.loop.create_task(work)
+        return rest
+
+    def _take_body(self, data: bytes) -> bytes:
+        """Feed the body under way; returns what follows its end."""
+        exchange = self._exchange
+        assert exchange is not None
+        body = exchange.body
+        decoder = self._decoder
+        if decoder is None:
+            rest = data[self._left :]
+            if rest:
+                data = data[: self._left]
+            self._left -= len(data)
+            if data:
+                body.feed(data, self.now())
+            if not self._left:
+                body.finish()
+            return rest
+        try:
+            piece = decoder.feed(data)
+        except ProtocolError as error:
+            # Nothing after a body that breaks its own framing is believed.
+            self._decoder = None
+            self.closing = True
+            body.fail(GatewayError("request_body_aborted", error.reason))
+            return b""
+        if piece:
+            body.feed(piece, self.now())
+        if decoder.done:
+            self._decoder = None
+            body.finish()
+            return decoder.rest
+        return b""
+
+    def _during_exchange(self, data: bytes) -> None:
+        exchange = self._exchange
+        assert exchange is not None
+        if self.closing:
+            return
+        if not exchange.body.complete:
+            data = self._take_body(data)
+        if data:
+            self._backlog += data
+            if len(self._backlog) > BACKLOG_BYTES and not self._held_for_backlog:
+                self._held_for_backlog = True
+                self._set_reading()
+
+    def _refuse(self, error: ProtocolError) -> None:
+        """Answer a head that is not HTTP/1.1 and end the connection."""
+        self.closing = True
+        self._write_refusal(error)
+        self._linger()
+
+    def _write_refusal(self, error: ProtocolError) -> None:
+        line = f"HTTP/1.1 {error.status} {_REFUSALS.get(error.status, 'Bad Request')}\r\n"
+        text = error.reason.encode()
+        self.transport.write(
+            b"%bcontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+            % (line.encode(), len(text), text)
+        )
+
+    # --- the end of an exchange
+
+    def finish(self, exchange: Exchange) -> None:
+        """The exchange is over: take the next request, or end the connection."""
+        if self._exchange is not exchange:
+            return
+        self._exchange = None
+        self._task = None
+        exchange.on_writable = None
+        if self.gone or self._linger_until:
+            return
+        if exchange.status == 0 or exchange.streaming:
+            self.transport.abort()
+        elif not exchange.keeps_connection or self.closing or self._server.stopping:
+            self.closing = True
+            self._linger()
+        else:
+            self._fresh = False
+            self._quiet_since = self.now()
+            self._next()
+
+    def _cancel(self) -> None:
+        """The client left: cancel the task that serves it, but not before its first step, which begins its accounts."""
+        if self._task is not None:
+            self._server.loop.call_soon(self._task.cancel)
+
+    def _next(self) -> None:
+        if self._held_for_backlog or self._held_for_body:
+            self._held_for_backlog = self._held_for_body = False
+            self._set_reading()
+        if self._backlog and not self._advancing:
+            data, self._backlog = self._backlog, b""
+            self._advance(data)
+
+    def _linger(self) -> None:
+        """End our side; drop what still comes for a moment, so that the client can read the answer."""
+        self._backlog = b""
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self._linger_until = self.now() + LINGER_SECS
+        if self._held_for_backlog or self._held_for_body:
+            self._held_for_backlog = self._held_for_body = False
+            self._set_reading()
+        self.transport.write_eof()
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        if not self.gone:
+            self.transport.abort()
+
+    def close_when_idle(self) -> None:
+        """Part of a shutdown: close now, or right after the exchange under way."""
+        if self._exchange is None:
+            self.transport.close()
+
+    @property
+    def busy(self) -> bool:
+        """Whether an exchange is under way."""
+        return self._exchange is not None
+
+    # --- flow control
+
+    def hold(self) -> None:
+        """Stop reading: nobody takes the body at the moment."""
+        self._held_for_body = True
+        self._set_reading()
+
+    def unhold(self) -> None:
+        self._held_for_body = False
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        if self.gone or self.transport.is_closing():
+            return
+        if self._held_for_body or self._held_for_backlog:
+            self.transport.pause_reading()
+            self._server.held.add(self)
+        else:
+            self.transport.resume_reading()
+            self._server.held.discard(self)
+
+    def invite(self) -> None:
+        """Send the interim answer that a client waits for before it sends its body."""
+        exchange = self._exchange
+        if exchange is not None and exchange.status == 0 and exchange.body.size == 0 and not self.gone:
+            head = exchange.head
+            if head.expects_continue:
+                head.expects_continue = False
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    async def drain(self) -> None:
+        """Wait until the client has read enough for us to write on."""
+        while not self._writable and not self.gone:
+            self._drained = self._server.loop.create_future()
+            await self._drained
+
+    def date_line(self) -> bytes:
+        """The Date header, made once a second."""
+        return self._server.date_line()
+
+    # --- deadlines
+
+    def sweep(self, now: float) -> None:
+        """Act on what is due, once an interval."""
+        limits = self._server.limits
+        exchange = self._exchange
+        if self._linger_until:
+            if now > self._linger_until:
+                self.transport.abort()
+        elif exchange is None:
+            in_head = self._fresh or self._backlog
+            limit_secs = limits.header_read_timeout_secs if in_head else limits.idle_timeout_secs
+            if limit_secs and now - self._quiet_since > limit_secs:
+                self.transport.close()
+        elif not exchange.body.complete:
+            body = exchange.body
+            stall_secs = limits.upload_stall_timeout_secs
+            if stall_secs and not body.held and now - body.last_piece_at > stall_secs:
+                body.fail(GatewayError("request_body_stalled", f"no request body byte came for {stall_secs:g} s"))
+        if exchange is not None and exchange.comments_due(now, limits.sse_keepalive_secs):
+            exchange.write(KEEP_ALIVE)
+
+    def check_peer(self) -> None:
+        """While nothing is read, a leaving client shows only in the state of its socket."""
+        if has_left(self.transport):
+            if not self.eof_received():
+                self.transport.close()
+
+
+_REFUSALS = {400: "Bad Request", 414: "URI Too Long", 431: "Request Header Fields Too Large", 501: "Not Implemented", 505: "HTTP Version Not Supported"}
+
+
+class HeldConnections:
+    """Connections that are not read from at the moment, looked at twice a second for clients that left."""
+
+    INTERVAL_SECS = 0.5
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._sweeper = Sweeper(loop, self.INTERVAL_SECS)
+        self._members: dict[ServerConnection, _HeldConnection] = {}
+
+    def add(self, connection: ServerConnection) -> None:
+        self._members[connection] = held = _HeldConnection(connection)
+        self._sweeper.add(held)
+
+    def discard(self, connection: ServerConnection) -> None:
+        held = self._members.pop(connection, None)
+        if held is not None:
+            self._sweeper.discard(held)
+
+    def stop(self) -> None:
+        self._sweeper.stop()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _HeldConnection:
+    connection: ServerConnection
+
+    def sweep(self, now: float) -> None:  # noqa: ARG002  a socket's state has no clock
+        self.connection.check_peer()
+
+
+class Server:
+    """A listener and its connections."""
+
+    def __init__(self, handler: ExchangeHandler, limits: Limits) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.handler = handler
+        self.limits = limits
+        self.stopping = False
+        self.connections = Sweeper(
+            self.loop,
+            interval_for(
+                limits.header_read_timeout_secs,
+                limits.idle_timeout_secs,
+                limits.upload_stall_timeout_secs,
+                limits.sse_keepalive_secs,
+            ),
+        )
+        self.held = HeldConnections(self.loop)
+        self._listener: asyncio.Server | None = None
+        self._date = b""
+        self._date_second = 0
+
+    async def listen(self, host: str, port: int) -> None:
+        """Start accepting; raises OSError when the address is taken."""
+        self._listener = await self.loop.create_server(
+            lambda: ServerConnection(self), host, port, backlog=LISTEN_BACKLOG, reuse_address=True
+        )
+
+    @property
+    def port(self) -> int:
+        """The port listened on, also when 0 was asked for."""
+        assert self._listener is not None
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    def stop_listening(self) -> None:
+        """Accept no more. Idle connections end now, busy ones after their exchange."""
+        self.stopping = True
+        if self._listener is not None:
+            self._listener.close()
+        for connection in self.connections.members():
+            assert isinstance(connection, ServerConnection)
+            connection.close_when_idle()
+
+    @property
+    def busy(self) -> int:
+        """How many exchanges are under way."""
+        return sum(1 for c in self.connections.members() if isinstance(c, ServerConnection) and c.busy)
+
+    def abort(self) -> None:
+        """Cut every connection that is left."""
+        for connection in self.connections.members():
+            assert isinstance(connection, ServerConnection)
+            connection.abort()
+        self.connections.stop()
+        self.held.stop()
+
+    def date_line(self) -> bytes:
+        second = int(time.time())
+        if second != self._date_second:
+            self._date_second = second
+            self._date = b"date: " + formatdate(second, usegmt=True).encode() + b"\r\n"
+        return self._date
+
+
+async def serve(handler: ExchangeHandler, host: str, port: int, limits: Limits | None = None) -> Server:
+    """Listen on an address and hand every exchange to `handler`."""
+    server = Server(handler, limits or Limits())
+    await server.listen(host, port)
+    return server
