@@ -1,0 +1,96 @@
+"""What the fleet leaves in the metrics, and what its changes mean to those who keep something per worker."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from smg.config.settings import Settings
+from smg.fleet.breaker import Breaker, BreakerOptions, State
+from smg.fleet.registry import Change, Registry
+from smg.fleet.selection import Policies
+from smg.fleet.spec import WorkerSpec
+from smg.fleet.worker import Status, Worker
+from smg.serving.accounts import CallAccounts
+from smg.serving.upstreams.http import HttpUpstream
+from smg.telemetry.families import Labels
+from smg.telemetry.metrics import Metrics
+
+Readings = Iterable[tuple[Labels, float]]
+
+
+def new_breaker(settings: Settings, metrics: Metrics, spec: WorkerSpec) -> Breaker:
+    """The breaker of a worker: the gateway's thresholds, its own laid over them, its moves counted."""
+    own = spec.resilience
+    options = BreakerOptions(
+        failure_threshold=own.cb_failure_threshold or settings.cb_failure_threshold,
+        success_threshold=own.cb_success_threshold or settings.cb_success_threshold,
+        timeout_secs=own.cb_timeout_secs or settings.cb_timeout_duration_secs,
+        enabled=not settings.disable_circuit_breaker,
+    )
+    transitions = metrics.worker_cb_transitions
+
+    def moved(old: State, new: State) -> None:
+        transitions.labels(spec.url, old.name.lower(), new.name.lower()).inc()
+
+    return Breaker(options, moved)
+
+
+def follow_fleet(
+    registry: Registry, metrics: Metrics, policies: Policies, upstream: HttpUpstream, calls: CallAccounts
+) -> None:
+    """When a worker goes, everything kept for it goes too: connections, cached prefixes, series."""
+
+    def follow(change: Change) -> None:
+        worker = change.worker
+        if change.kind == "updated":
+            upstream.drop(worker)  # its key may be another one now
+        elif change.kind == "removed":
+            upstream.drop(worker)
+            policies.forget_worker(worker.url)
+            policies.keep_only(registry.snapshot.models)
+            metrics.remove_worker(worker.url)
+            calls.forget_worker(worker.url)
+
+    registry.subscribe(follow)
+
+
+def fleet_gauges(registry: Registry, metrics: Metrics, upstream: HttpUpstream) -> None:
+    """Gauges that are read off the registry when a scrape asks."""
+    workers = _Workers(registry)
+    metrics.worker_pool_size.source(workers.pool_sizes)
+    metrics.worker_requests_active.source(workers.loads)
+    metrics.worker_health.source(workers.health)
+    metrics.worker_cb_state.source(workers.breaker_states)
+    metrics.worker_cb_consecutive_failures.source(workers.failures)
+    metrics.worker_cb_consecutive_successes.source(workers.successes)
+    metrics.router_upstream_send_retries.function("http", read=lambda: upstream.resends or None)
+
+
+class _Workers:
+    """The registered workers as series."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def _all(self) -> tuple[Worker, ...]:
+        return self._registry.snapshot.workers
+
+    def pool_sizes(self) -> Readings:
+        sizes = Counter((w.worker_type, w.connection_mode, w.model_id or "unknown") for w in self._all())
+        return [(labels, float(count)) for labels, count in sizes.items()]
+
+    def loads(self) -> Readings:
+        return [((w.url,), float(w.load)) for w in self._all()]
+
+    def health(self) -> Readings:
+        return [((w.url,), float(w.status is Status.READY)) for w in self._all()]
+
+    def breaker_states(self) -> Readings:
+        return [((w.url,), float(w.breaker.state.value)) for w in self._all()]
+
+    def failures(self) -> Readings:
+        return [((w.url,), float(w.breaker.failures)) for w in self._all()]
+
+    def successes(self) -> Readings:
+        return [((w.url,), float(w.breaker.successes)) for w in self._all()]

@@ -1,0 +1,43 @@
+"""`smg launch`: one gateway process from its settings to its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import uvloop
+
+from smg.app.compose import compose
+from smg.app.lifecycle import serve_until_signalled
+from smg.config.settings import Settings
+from smg.errors import ConfigError
+from smg.telemetry.logs import start_logs
+
+_REFUSED = 2
+
+
+def run(settings: Settings) -> int:
+    """Run a gateway until a signal ends it; returns the exit code. Raises ConfigError when it cannot start."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(settings))
+
+
+async def _main(settings: Settings) -> int:
+    import os  # noqa: PLC0415
+
+    logs = start_logs(
+        level=settings.log_level,
+        json=settings.log_json,
+        directory=settings.log_dir,
+        directives=os.environ.get("RUST_LOG"),
+        secrets=[settings.api_key] if settings.api_key else [],
+    )
+    try:
+        gateway = compose(settings, logs)
+        await gateway.start()
+        return await serve_until_signalled(gateway, settings.shutdown_grace_period_secs)
+    except ConfigError as error:
+        sys.stderr.write("".join(f"{problem}\n" for problem in error.problems))
+        return _REFUSED
+    finally:
+        logs.close()

@@ -1,0 +1,141 @@
+"""The front of every route: finds it, runs the filters around it, runs it, and keeps its accounts.
+
+Filters are plain functions in one ordered list a route group; each may refuse the exchange by raising. Admission is the
+only step that may wait. Whatever ends an exchange, a normal answer, a refusal, a fault of ours or a client that leaves,
+ends here: the permit goes back, the access line is written, and the connection takes its next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Protocol
+
+from smg.errors import GatewayError, Unauthorized
+from smg.net.exchange import Exchange
+from smg.net.routes import Group, Route, RouteTable
+from smg.protocol.envelope import envelope, envelope_headers, refusal
+from smg.protocol.failures import RequestFailure
+from smg.telemetry.logs import get_logger
+
+log = get_logger("smg.edge")
+
+Filter = Callable[[Exchange], None]
+
+_CHALLENGE = ((b"www-authenticate", b'Bearer realm="smg"'),)
+
+
+class Gate(Protocol):
+    """Admission: a permit from entry to the last byte of the answer."""
+
+    def try_enter(self) -> bool: ...
+
+    async def enter(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+
+class Accounts(Protocol):
+    """Who counts and records exchanges."""
+
+    def began(self, exchange: Exchange) -> None: ...
+
+    def ended(self, exchange: Exchange) -> None: ...
+
+
+class Front:
+    """The handler of a listener."""
+
+    def __init__(
+        self,
+        routes: RouteTable,
+        filters: Mapping[Group, Sequence[Filter]],
+        always: Sequence[Filter],
+        accounts: Accounts,
+        gate: Gate | None,
+    ) -> None:
+        self._routes = routes
+        self._filters = filters
+        self._always = always
+        self._accounts = accounts
+        self._gate = gate
+
+    def __call__(self, exchange: Exchange) -> Coroutine[None, None, None] | None:
+        """Serve an exchange: at once, or by the coroutine returned."""
+        route = self._find(exchange)
+        exchange.route = route
+        for note in self._always:
+            note(exchange)
+        if route is not None and route.waits:
+            return self._run(exchange, route)
+        self._accounts.began(exchange)
+        try:
+            if route is None:
+                raise self._unrouted(exchange)
+            for check in self._filters[route.group]:
+                check(exchange)
+            route.handler(exchange)
+        except Exception as error:  # noqa: BLE001  the last resort of every route
+            self._fail(exchange, error)
+        self._end(exchange)
+        return None
+
+    async def _run(self, exchange: Exchange, route: Route) -> None:
+        self._accounts.began(exchange)
+        gate = self._gate if route.group == "serving" else None
+        entered = False
+        try:
+            for check in self._filters[route.group]:
+                check(exchange)
+            if gate is not None:
+                if not gate.try_enter():
+                    await gate.enter()
+                entered = True
+            work = route.handler(exchange)
+            assert work is not None
+            await work
+        except asyncio.CancelledError:
+            pass  # the client left: the normal end of an exchange that nobody waits for
+        except Exception as error:  # noqa: BLE001  the last resort of every route
+            self._fail(exchange, error)
+        finally:
+            if entered and gate is not None:
+                gate.leave()
+            self._end(exchange)
+
+    def _find(self, exchange: Exchange) -> Route | None:
+        methods, params = self._routes.methods(exchange.path)
+        exchange.params = params
+        return methods.get(exchange.method)
+
+    def _unrouted(self, exchange: Exchange) -> GatewayError:
+        methods, _ = self._routes.methods(exchange.path)
+        if methods:
+            return GatewayError("method_not_allowed", f"{exchange.method} is not allowed on {exchange.path}")
+        return GatewayError("unknown_url", f"there is nothing at {exchange.path}")
+
+    def _fail(self, exchange: Exchange, error: Exception) -> None:
+        """The one place that turns an error into an answer."""
+        if exchange.status:
+            exchange.abort()  # the answer is under way: a cut connection is the only honest end
+        elif isinstance(error, RequestFailure):
+            exchange.answer(400, refusal(error))
+        elif isinstance(error, Unauthorized):
+            exchange.answer(401, headers=_CHALLENGE)
+        else:
+            if not isinstance(error, GatewayError):
+                log.exception("request failed inside the gateway", path=exchange.path)
+                error = GatewayError("internal_error", "the gateway failed while it served this request")
+            exchange.error_code = error.code
+            exchange.answer(error.status, envelope(error), headers=[*envelope_headers(error), *self._allow(exchange, error)])
+
+    def _allow(self, exchange: Exchange, error: GatewayError) -> Sequence[tuple[bytes, bytes]]:
+        """A wrong method is told which ones are right."""
+        if error.code != "method_not_allowed":
+            return ()
+        methods, _ = self._routes.methods(exchange.path)
+        return ((b"allow", ", ".join(sorted(methods)).encode()),)
+
+    def _end(self, exchange: Exchange) -> None:
+        self._accounts.ended(exchange)
+        exchange.finish()

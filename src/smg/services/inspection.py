@@ -1,0 +1,132 @@
+"""Asks an engine about itself: whether it is up, which engine it is, and what it says of its model.
+
+The questions and what answers mean belong to `engines/`; here they are sent, with the worker's key and a
+deadline each, and asked again when an engine that has just come up stumbles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+
+from smg.engines import engine_of
+from smg.engines.detection import detect_runtime, provider_of
+from smg.engines.labels import Labels
+from smg.engines.plan import NO_ANSWER, Answer, Plan
+from smg.errors import UpstreamError
+from smg.fleet.spec import WorkerSpec
+from smg.net.fetch import Fetcher
+
+T = TypeVar("T")
+
+# An engine that tells nothing is treated as the one whose routes are asked first.
+DEFAULT_RUNTIME = "sglang"
+READY_PATH = "/health"
+
+_TRIES = 3
+_PAUSE_SECS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What was found out about an engine."""
+
+    runtime: str
+    labels: Labels
+
+
+def known_runtime(spec: WorkerSpec) -> str | None:
+    """The runtime that the spec, or the host of its URL, gives away; None if the engine must be asked."""
+    if spec.runtime_type != "unspecified":
+        return spec.runtime_type
+    return "external" if provider_of(spec.url) else None
+
+
+class Inspector:
+    """Inspects engines over HTTP; `timeout_secs` is for one call."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        *,
+        timeout_secs: float = 5.0,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._fetcher = fetcher
+        self._timeout_secs = timeout_secs
+        self._sleep = sleep
+
+    async def trouble(self, url: str) -> str | None:
+        """Why an engine is not up yet, or None if it is. It is asked without a key."""
+        try:
+            answer = await self._fetcher.get(url + READY_PATH, timeout_secs=self._timeout_secs)
+        except UpstreamError as error:
+            return error.message
+        return None if HTTPStatus(200) <= answer.status < HTTPStatus(300) else f"status {answer.status}"
+
+    async def inspect(self, spec: WorkerSpec) -> Inspection:
+        """Find out runtime and labels. Never fails: what an engine does not tell stays unknown."""
+        runtime = known_runtime(spec)
+        if runtime == "external":
+            return Inspection(runtime, {})
+        questions = _Questions(self._fetcher, spec, self._timeout_secs)
+        for attempt in range(_TRIES):
+            if attempt:
+                await self._sleep(_PAUSE_SECS)
+            questions.failed = False
+            found = runtime or await questions.run(detect_runtime()) or DEFAULT_RUNTIME
+            labels = await questions.run(engine_of(found).read_labels())
+            if not questions.failed:
+                break
+        return Inspection(found, labels)
+
+
+@dataclass(slots=True)
+class _Questions:
+    """One engine's answers. Good ones are kept, so that nothing is asked twice; `failed` notes that one was
+    missing.
+    """
+
+    fetcher: Fetcher
+    spec: WorkerSpec
+    timeout_secs: float
+    failed: bool = False
+    _kept: dict[str, Answer] = field(default_factory=dict)
+
+    async def run(self, plan: Plan[T]) -> T:
+        try:
+            paths = next(plan)
+            while True:
+                answers = await asyncio.gather(*(self._ask(path) for path in paths))
+                paths = plan.send(dict(zip(paths, answers, strict=True)))
+        except StopIteration as end:
+            value: T = end.value
+            return value
+
+    async def _ask(self, path: str) -> Answer:
+        kept = self._kept.get(path)
+        if kept is not None:
+            return kept
+        answer = await self._get(path)
+        if answer.ok:
+            self._kept[path] = answer
+        elif answer.status == 0 or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.failed = True
+        return answer
+
+    async def _get(self, path: str) -> Answer:
+        try:
+            fetched = await self.fetcher.get(
+                self.spec.url + path, api_key=self.spec.api_key, timeout_secs=self.timeout_secs
+            )
+        except UpstreamError:
+            return NO_ANSWER
+        try:
+            return Answer(fetched.status, msgspec.json.decode(fetched.body))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return Answer(fetched.status)

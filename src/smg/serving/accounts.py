@@ -1,0 +1,120 @@
+"""What inference requests leave in the metrics: counted here, decided elsewhere.
+
+The series of an endpoint and model are looked up once and kept, so that a request costs attribute updates.
+"""
+
+from __future__ import annotations
+
+import time
+
+from smg.errors import GatewayError, PlacementError, UpstreamError, UpstreamTimeout
+from smg.fleet.worker import Worker
+from smg.serving.call import Call
+from smg.telemetry.instruments import Counter, Histogram
+from smg.telemetry.metrics import Metrics
+
+_ROUTER = "http"
+_BACKEND = "regular"
+_MODE = "http"
+_NO_MODEL = "unknown"
+
+
+class CallAccounts:
+    """Counts calls, their attempts and their endings."""
+
+    def __init__(self, metrics: Metrics, policy_name: str) -> None:
+        self._metrics = metrics
+        self._policy_name = policy_name
+        self._requests: dict[tuple[str, str | None, bool], tuple[Counter, Histogram]] = {}
+        self._selections: dict[str | None, Counter] = {}
+        self._responses: dict[int, Counter] = {}
+        self._outcomes: dict[tuple[str, bool], Counter] = {}
+
+    def began(self, call: Call) -> Histogram:
+        """A call begins; returns where its duration belongs."""
+        key = (call.endpoint.name, call.model, call.stream)
+        series = self._requests.get(key)
+        if series is None:
+            series = self._series(call)
+            if len(self._requests) < 4096:  # noqa: PLR2004  models are the registry's, yet a bound costs nothing
+                self._requests[key] = series
+        series[0].value += 1
+        return series[1]
+
+    def placed(self, call: Call, worker: Worker) -> None:
+        """A worker was chosen."""
+        counter = self._selections.get(worker.model_id)
+        if counter is None:
+            counter = self._metrics.worker_selection.labels(
+                worker.worker_type, worker.connection_mode, call.model or _NO_MODEL, self._policy_name
+            )
+            self._selections[worker.model_id] = counter
+        counter.value += 1
+
+    def answered(self, call: Call, worker: Worker, status: int) -> None:  # noqa: ARG002  the event's full story
+        """A worker answered in full."""
+        counter = self._responses.get(status)
+        if counter is None:
+            counter = self._metrics.router_upstream_responses.labels(_ROUTER, str(status), "")
+            self._responses[status] = counter
+        counter.value += 1
+
+    def outcome(self, worker: Worker, *, good: bool) -> None:
+        """The worker's breaker was told."""
+        key = (worker.url, good)
+        counter = self._outcomes.get(key)
+        if counter is None:
+            counter = self._metrics.worker_cb_outcomes.labels(worker.url, "success" if good else "failure")
+            self._outcomes[key] = counter
+        counter.value += 1
+
+    def lost(self, call: Call, worker: Worker, error: UpstreamError) -> None:
+        """A worker did not answer, or not in full."""
+        kind = "timeout" if isinstance(error, UpstreamTimeout) else "backend_error"
+        self._metrics.worker_errors.labels(worker.worker_type, worker.connection_mode, kind).inc()
+        self._metrics.router_upstream_responses.labels(_ROUTER, str(error.status), error.code).inc()
+        self._error(call, kind)
+
+    def unplaced(self, call: Call, error: PlacementError) -> None:  # noqa: ARG002  every cause counts alike
+        """No worker could take the call."""
+        self._error(call, "no_workers")
+
+    def retried(self, call: Call, retry: int, delay_secs: float) -> None:
+        """Another attempt follows; the first retry is number 1."""
+        self._metrics.worker_retries.labels(_BACKEND, call.endpoint.name).inc()
+        self._metrics.worker_retry_backoff_seconds.labels(str(retry)).observe(delay_secs)
+
+    def exhausted(self, call: Call, attempts: int) -> None:
+        """The last allowed attempt failed; a request that had only one has exhausted nothing."""
+        if attempts > 1:
+            self._metrics.worker_retries_exhausted.labels(_BACKEND, call.endpoint.name).inc()
+
+    def refused(self, call: Call, error: GatewayError) -> None:
+        """The call ended with an error of the gateway's that no worker is to blame for."""
+        self._error(call, "internal_error" if error.kind.source == "gateway" else "validation_error")
+
+    def body_path(self, path: str, reason: str) -> None:
+        """How the request's body is taken, and why."""
+        self._metrics.router_request_body_path.labels(path, reason).inc()
+
+    def forget_worker(self, url: str) -> None:
+        """A worker is gone: its series end."""
+        for key in [key for key in self._outcomes if key[0] == url]:
+            del self._outcomes[key]
+
+    def _series(self, call: Call) -> tuple[Counter, Histogram]:
+        labels = (_ROUTER, _BACKEND, _MODE, call.model or _NO_MODEL, call.endpoint.name)
+        streaming = "true" if call.stream else "false"
+        return (
+            self._metrics.router_requests.labels(*labels, streaming),
+            self._metrics.router_request_duration_seconds.labels(*labels),
+        )
+
+    def _error(self, call: Call, kind: str) -> None:
+        labels = (_ROUTER, _BACKEND, _MODE, call.model or _NO_MODEL, call.endpoint.name)
+        self._metrics.router_request_errors.labels(*labels, kind).inc()
+
+
+def elapsed_secs(since: float) -> float:
+    """Seconds since a stamp of `time.perf_counter`."""
+    return time.perf_counter() - since

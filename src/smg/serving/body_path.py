@@ -1,0 +1,42 @@
+"""Whether a request's body is read and parsed, or passes to the worker as it comes. Decided from the head alone.
+
+Passing through saves memory and time on large bodies, and gives up what needs the body: validation, alias rewriting,
+text-based placement, and every attempt but the first. The first reason that applies decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smg.fleet.policies.base import Policy
+from smg.fleet.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class BodyPathOptions:
+    """`sticky_override` needs the body's `rid`; `retries` need the body a second time, up to `max_buffered_bytes`."""
+
+    sticky_override: bool
+    retries: bool
+    max_buffered_bytes: int
+
+
+def reason_to_buffer(
+    options: BodyPathOptions, snapshot: Snapshot, policy: Policy, length: int | None, *, has_token_hint: bool
+) -> tuple[bool, str]:
+    """Whether to read the body, and the reason as metrics name it."""
+    if options.sticky_override:
+        return True, "routing_key_override"
+    if policy.reads_text and not has_token_hint:
+        return True, "policy_needs_text"
+    if len(snapshot.models) > 1:
+        return True, "model_ambiguous"
+    if any(worker.dp_rank is not None for worker in snapshot.workers):
+        return True, "worker_mutates_body"
+    if length is None:
+        return True, "no_content_length"
+    if not options.retries:
+        return False, "pure_forward"
+    if length <= options.max_buffered_bytes:
+        return True, "retryable"
+    return False, "retry_forfeited"

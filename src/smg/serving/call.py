@@ -1,0 +1,47 @@
+"""What is known of one inference request once it is parsed: the value the later steps hand on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from smg.fleet.hints import NO_HINTS, Hints
+from smg.protocol.requests import Request
+
+
+class Endpoint(NamedTuple):
+    """One inference route that forwards JSON to a worker's route of the same path.
+
+    `name` is its label in metrics, `kind` the request type its body is parsed as, `id_prefix` begins generated request
+    ids, and `may_stream_body` says that large bodies can pass through unparsed.
+    """
+
+    name: str
+    path: str
+    kind: type[Request]
+    id_prefix: str = "req-"
+    may_stream_body: bool = False
+
+
+class Call:
+    """One request on its way to a worker.
+
+    `model` is canonical, None when the request names none. `body` holds the bytes to send; None when the client's body
+    passes through as it comes, which allows a single attempt. `stream` is what the request asked for.
+    """
+
+    __slots__ = ("body", "endpoint", "hints", "model", "stream")
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        body: bytes | None,
+        model: str | None,
+        *,
+        stream: bool = False,
+        hints: Hints = NO_HINTS,
+    ) -> None:
+        self.endpoint = endpoint
+        self.body = body
+        self.model = model
+        self.stream = stream
+        self.hints = hints

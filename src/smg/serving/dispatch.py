@@ -1,0 +1,160 @@
+"""The dispatch loop: place, send, judge the answer, and try elsewhere while that is still possible.
+
+Every attempt holds a lease on its worker: one count of load, returned with the last byte of the answer or the moment the
+attempt ends, whatever ended it. Nothing is tried again once a byte of an answer is on its way to the client, and a body
+that passes through unparsed has one attempt. A request charges a worker's breaker at most once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from smg.errors import PlacementError, UpstreamError
+from smg.fleet.breaker import FAILURE_STATUSES, UNCOUNTED_STATUSES
+from smg.fleet.retry import ELSEWHERE_STATUSES, RETRYABLE_STATUSES, RetryOptions
+from smg.fleet.selection import Selector
+from smg.fleet.worker import Worker
+from smg.net.exchange import Exchange
+from smg.net.http1.client import Reply
+from smg.serving.accounts import CallAccounts
+from smg.serving.call import Call
+from smg.serving.relay import is_stream, relay_stream, relay_whole
+from smg.serving.upstreams.http import HttpUpstream
+
+
+@dataclass(slots=True)
+class Attempts:
+    """What one request has tried so far, of `most` attempts.
+
+    `avoid` are the workers that let it down and `charged` those whose breakers heard of it. `answer` is a worker's
+    last answer that another attempt was preferred to: the client gets it when no further attempt can be made.
+    """
+
+    most: int
+    made: int = 0
+    avoid: list[Worker] = field(default_factory=list)
+    charged: list[Worker] = field(default_factory=list)
+    answer: tuple[Reply, bytes, bytes] | None = None
+
+    @property
+    def last(self) -> bool:
+        """Whether the attempt under way is the last one."""
+        return self.made >= self.most
+
+
+class Dispatcher:
+    """Carries calls to workers and their answers back."""
+
+    def __init__(
+        self,
+        selector: Selector,
+        upstream: HttpUpstream,
+        retry: RetryOptions,
+        accounts: CallAccounts,
+        max_answer_bytes: int,
+        now: Callable[[], float],
+        rng: random.Random,
+    ) -> None:
+        self._selector = selector
+        self._upstream = upstream
+        self._retry = retry
+        self._accounts = accounts
+        self._max_answer_bytes = max_answer_bytes
+        self._now = now
+        self._rng = rng
+
+    async def run(self, exchange: Exchange, call: Call) -> None:
+        """Serve a call to its last byte. Raises GatewayError when no worker's answer can be given."""
+        attempts = Attempts(self._retry.max_attempts if call.body is not None else 1)
+        while not await self._attempt(exchange, call, attempts):
+            delay_secs = self._retry.delay_secs(attempts.made - 1, self._rng)
+            self._accounts.retried(call, attempts.made, delay_secs)
+            await asyncio.sleep(delay_secs)
+
+    async def _attempt(self, exchange: Exchange, call: Call, attempts: Attempts) -> bool:
+        """One attempt; True when the client has its answer, False when another attempt should be made."""
+        attempts.made += 1
+        try:
+            worker = self._selector.place(call.model, call.hints, attempts.avoid)
+        except PlacementError as error:
+            return self._without_worker(exchange, call, attempts, error)
+        self._accounts.placed(call, worker)
+        worker.load += 1
+        try:
+            return await self._call(exchange, call, attempts, worker)
+        except UpstreamError as error:
+            self._charge(worker, attempts)
+            self._accounts.lost(call, worker, error)
+            if attempts.last or not error.kind.retryable:
+                self._accounts.exhausted(call, attempts.made)
+                raise
+            attempts.avoid.append(worker)
+            return False
+        finally:
+            worker.load -= 1
+
+    async def _call(self, exchange: Exchange, call: Call, attempts: Attempts, worker: Worker) -> bool:
+        """Send to a worker and relay its answer, or keep the answer back while another attempt may do better."""
+        link = self._upstream.link(worker)
+        reply = await self._upstream.send(link, call, exchange)
+        try:
+            if is_stream(reply.head):
+                await self._stream(exchange, call, attempts, worker, reply, link.routed_line)
+                return True
+            body = reply.take(self._max_answer_bytes)
+            if body is None:
+                body = await reply.read(self._max_answer_bytes)
+        finally:
+            reply.close()
+        self._record(call, attempts, worker, reply.status)
+        if reply.status in RETRYABLE_STATUSES:
+            if not attempts.last and self._may_help(call, reply.status, worker):
+                attempts.avoid.append(worker)
+                attempts.answer = (reply, body, link.routed_line)
+                return False
+            self._accounts.exhausted(call, attempts.made)
+        relay_whole(exchange, reply, body, link.routed_line)
+        return True
+
+    async def _stream(
+        self, exchange: Exchange, call: Call, attempts: Attempts, worker: Worker, reply: Reply, routed_line: bytes
+    ) -> None:
+        broken = await relay_stream(exchange, reply, routed_line)
+        if broken is None:
+            self._record(call, attempts, worker, reply.status)
+        else:
+            self._charge(worker, attempts)
+            self._accounts.lost(call, worker, broken)
+
+    def _without_worker(self, exchange: Exchange, call: Call, attempts: Attempts, error: PlacementError) -> bool:
+        """Nobody to send to: the last answer of a worker, if there was one, is better than ours."""
+        if attempts.answer is not None:
+            self._accounts.exhausted(call, attempts.made)
+            relay_whole(exchange, *attempts.answer)
+            return True
+        if attempts.last or not error.kind.retryable:
+            self._accounts.unplaced(call, error)
+            raise error
+        return False
+
+    def _may_help(self, call: Call, status: int, worker: Worker) -> bool:
+        """Whether another attempt may bring another answer: some failures are worth asking only somebody else."""
+        return status not in ELSEWHERE_STATUSES or self._selector.can_place(call.model, besides=worker)
+
+    def _record(self, call: Call, attempts: Attempts, worker: Worker, status: int) -> None:
+        """What an answer's status says of the worker."""
+        self._accounts.answered(call, worker, status)
+        if status in FAILURE_STATUSES:
+            self._charge(worker, attempts)
+        elif status not in UNCOUNTED_STATUSES:
+            worker.breaker.succeeded()
+            self._accounts.outcome(worker, good=True)
+
+    def _charge(self, worker: Worker, attempts: Attempts) -> None:
+        if worker not in attempts.charged:
+            attempts.charged.append(worker)
+            worker.breaker.failed(self._now())
+            self._accounts.outcome(worker, good=False)

@@ -1,0 +1,119 @@
+"""From an exchange to a `Call`: the body read, checked and brought into its one form, the model resolved.
+
+A body that passes through unparsed skips all of that: its model is the only one there is, and placement knows its
+headers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from smg.fleet.hints import Hints
+from smg.fleet.policies.base import Policy
+from smg.fleet.registry import Registry
+from smg.fleet.selection import Selector
+from smg.net.exchange import Exchange
+from smg.protocol.body import edit
+from smg.protocol.decoding import decode
+from smg.protocol.failures import ParseFailure, RuleViolation
+from smg.protocol.headers import is_json
+from smg.protocol.hints import TOKENS_HEADER, first_routing_key, routing_tokens
+from smg.protocol.normalising import normalise
+from smg.protocol.prompts import cache_partition, prompt_text, prompt_tokens
+from smg.protocol.requests import Request
+from smg.protocol.rules import violations
+from smg.serving.accounts import CallAccounts
+from smg.serving.body_path import BodyPathOptions, reason_to_buffer
+from smg.serving.call import Call, Endpoint
+
+_TARGET_HEADER = b"x-smg-target-worker"
+# What stands for a caller that names no key, in order. Its credential does not: callers often share one.
+_IDENTITY_HEADERS = (b"x-forwarded-for", b"cookie")
+
+
+class Parser:
+    """Makes calls of exchanges. `key_headers` are the names that may bring a routing key, in lower case."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        selector: Selector,
+        options: BodyPathOptions,
+        key_headers: Sequence[bytes],
+        accounts: CallAccounts,
+    ) -> None:
+        self._registry = registry
+        self._selector = selector
+        self._options = options
+        self._key_headers = tuple(key_headers)
+        self._accounts = accounts
+
+    async def parse(self, exchange: Exchange, endpoint: Endpoint) -> Call:
+        """The call of an exchange. Raises RequestFailure for a body that is no request, GatewayError for none at all."""
+        tokens = routing_tokens(exchange.headers.get(TOKENS_HEADER))
+        if endpoint.may_stream_body:
+            call = self._unparsed(exchange, endpoint, tokens)
+            if call is not None:
+                return call
+        if not is_json(exchange.headers.get(b"content-type")):
+            raise ParseFailure("The request must have the header Content-Type: application/json")
+        body = await exchange.read_body()
+        request = decode(endpoint.kind, body)
+        edits = normalise(request)
+        if broken := violations(request):
+            raise RuleViolation.of(broken)
+        name: str | None = request.model  # type: ignore[attr-defined]  # every kind of an endpoint has one
+        model = None
+        if name is not None:
+            model = self._registry.snapshot.resolve(name)
+            if model != name:
+                edits["model"] = msgspec.json.encode(model)
+        hints = self._hints(exchange, self._selector.policy(model), tokens, request)
+        return Call(endpoint, edit(body, edits), model, stream=bool(getattr(request, "stream", None)), hints=hints)
+
+    def _unparsed(self, exchange: Exchange, endpoint: Endpoint, tokens: list[int] | None) -> Call | None:
+        """The call whose body passes through, if nothing in the way of that; None if the body must be read."""
+        snapshot = self._registry.snapshot
+        model = next(iter(snapshot.models), None)
+        policy = self._selector.policy(model)
+        buffer, reason = reason_to_buffer(
+            self._options, snapshot, policy, exchange.body.length, has_token_hint=tokens is not None
+        )
+        if buffer:
+            self._accounts.body_path("buffered", reason)
+            return None
+        if not self._selector.can_place(model):
+            self._accounts.body_path("buffered", "no_available_worker")
+            return None
+        self._accounts.body_path("streamed", reason)
+        return Call(endpoint, None, model, hints=self._hints(exchange, policy, tokens, None))
+
+    def _hints(self, exchange: Exchange, policy: Policy, tokens: list[int] | None, request: Request | None) -> Hints:
+        headers = exchange.headers
+        hints = Hints(
+            tokens=tokens,
+            routing_key=first_routing_key(headers, self._key_headers),
+            target=_text(headers.get(_TARGET_HEADER)),
+            identity=_identity(headers),
+        )
+        if request is not None and policy.reads_text:
+            hints.partition = cache_partition(request)
+            if tokens is None:
+                hints.tokens = prompt_tokens(request)
+                if hints.tokens is None:
+                    hints.text = prompt_text(request)
+        return hints
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")
+
+
+def _identity(headers: dict[bytes, bytes]) -> str | None:
+    for name in _IDENTITY_HEADERS:
+        value = headers.get(name)
+        if value:
+            return value.decode("latin-1")
+    return None

@@ -1,0 +1,109 @@
+"""Sending a call to an HTTP worker: which headers go along, whose credential, and over which connections.
+
+A worker has one link: its connection pool and the request heads prepared for it. Links are made on first use and end
+with their worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from smg.fleet.worker import Worker
+from smg.net.address import address_of
+from smg.net.exchange import Exchange
+from smg.net.http1.client import Reply
+from smg.net.http1.pool import Pool, PoolOptions
+from smg.net.sweep import Sweeper, interval_for
+from smg.protocol.headers import FORWARDED_REQUEST_HEADERS, FORWARDED_REQUEST_PREFIX
+from smg.serving.call import Call
+
+# Below this a copy is cheaper than a second buffer for the kernel.
+JOIN_BYTES = 16 * 1024
+
+
+class Link:
+    """The way to one worker."""
+
+    __slots__ = ("_authority", "_heads", "authorization", "pool", "routed_line")
+
+    def __init__(self, worker: Worker, options: PoolOptions) -> None:
+        address = address_of(worker.base_url)
+        self.pool = Pool(address, options)
+        self.routed_line = b"x-smg-routed-worker-id: %b\r\n" % worker.url.encode()
+        self.authorization = b"authorization: Bearer %b\r\n" % worker.api_key.encode() if worker.api_key else b""
+        self._authority = address.authority.encode()
+        self._heads: dict[str, bytes] = {}
+
+    def head(self, path: str) -> bytes:
+        """The request line and the headers that are the same for every call to a path."""
+        head = self._heads.get(path)
+        if head is None:
+            head = b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n" % (path.encode(), self._authority)
+            self._heads[path] = head
+        return head
+
+
+class HttpUpstream:
+    """All links to HTTP workers. `request_timeout_secs` covers one whole exchange with a worker, its stream included."""
+
+    def __init__(self, options: PoolOptions, request_timeout_secs: float) -> None:
+        self._options = options
+        self._request_timeout_secs = request_timeout_secs
+        self._links: dict[str, Link] = {}
+        self._retired: list[Pool] = []
+        self._loop = asyncio.get_running_loop()
+        self._sweeper = Sweeper(self._loop, interval_for(request_timeout_secs, options.idle_timeout_secs))
+        self._sweeper.add(self)
+
+    def link(self, worker: Worker) -> Link:
+        """The worker's link."""
+        link = self._links.get(worker.id)
+        if link is None:
+            link = self._links[worker.id] = Link(worker, self._options)
+        return link
+
+    def drop(self, worker: Worker) -> None:
+        """The worker is gone: its idle connections end now, the others with their exchange."""
+        link = self._links.pop(worker.id, None)
+        if link is not None:
+            link.pool.close()
+            self._retired.append(link.pool)
+
+    def sweep(self, now: float) -> None:
+        """Keep the deadlines of every exchange under way."""
+        for link in self._links.values():
+            link.pool.sweep(now)
+        for pool in tuple(self._retired):
+            pool.sweep(now)
+            if not len(pool):
+                self._retired.remove(pool)
+
+    def close(self) -> None:
+        """The gateway ends."""
+        self._sweeper.stop()
+        for link in self._links.values():
+            link.pool.close()
+
+    @property
+    def resends(self) -> int:
+        """Requests sent once more because a pooled connection died, over all workers there are."""
+        return sum(link.pool.resends for link in self._links.values())
+
+    async def send(self, link: Link, call: Call, exchange: Exchange) -> Reply:
+        """Send a call and wait for the head of its answer. Raises UpstreamError, or what broke the client's body."""
+        deadline = self._loop.time() + self._request_timeout_secs
+        parts = [link.head(call.endpoint.path)]
+        authorized = False
+        for name, value in exchange.headers.items():
+            if name in FORWARDED_REQUEST_HEADERS or name.startswith(FORWARDED_REQUEST_PREFIX):
+                parts.append(b"%b: %b\r\n" % (name, value))
+                authorized = authorized or name == b"authorization"
+        if not authorized:
+            parts.append(link.authorization)
+        body = call.body
+        if body is None:
+            parts.append(b"content-length: %d\r\n\r\n" % (exchange.body.length or 0))
+            return await link.pool.call(b"".join(parts), deadline, exchange.body)
+        parts.append(b"content-length: %d\r\n\r\n" % len(body))
+        parts.append(body)
+        return await link.pool.call(b"".join(parts), deadline)

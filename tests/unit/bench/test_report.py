@@ -1,0 +1,57 @@
+from pathlib import Path
+
+import pytest
+from bench import report
+from bench.race import Outcome
+from bench.stats import Target
+from bench.workloads import WORKLOADS, Measure, Workload
+
+MEMORY = Measure("rss_kb", "idle", "KB", Target("<=", 1.0))
+
+
+def outcome(failure: str = "") -> Outcome:
+    workload = Workload("memory", "resident memory", lambda _stage, _gateway, _workers: {}, (MEMORY,))
+    figures = {"ours": [{"rss_kb": 2048.0}, {"rss_kb": 4096.0}], "published": [{"rss_kb": 4096.0}] * 2}
+    return Outcome(workload, figures, failure)
+
+
+def test_a_row_shows_both_sides_the_ratio_and_the_verdict() -> None:
+    assert list(report.rows([outcome()])) == [
+        ("resident memory", "idle", "3.0 MiB (2.0-4.0)", "4.0 MiB", "0.75 (0.50-1.00)", "≤ 1", "met")
+    ]
+
+
+def test_a_failed_workload_never_counts_as_met() -> None:
+    assert [row[-1] for row in report.rows([outcome("published: refused")])] == ["failed"]
+
+
+def test_a_failure_and_a_disturbed_core_are_noted() -> None:
+    disturbed = outcome("published: refused")
+    disturbed.figures["ours"][0]["others_busy"] = 0.3
+    assert list(report.notes([disturbed])) == [
+        "resident memory: published: refused",
+        "resident memory: other processes took up to 30% of the gateway's core",
+    ]
+
+
+def test_only_the_section_between_the_markers_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"above\n{report.BEGIN}\nold\n{report.END}\nbelow\n")
+    report.write_page(page, "new")
+    report.write_page(page, "newer")
+    assert page.read_text() == f"above\n{report.BEGIN}\nnewer\n{report.END}\nbelow\n"
+
+
+def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("by hand")
+    with pytest.raises(ValueError, match="no <!-- bench:begin -->"):
+        report.write_page(page, "new")
+    assert page.read_text() == "by hand"
+
+
+def test_every_measure_of_the_table_can_be_shown() -> None:
+    for workload in WORKLOADS:
+        runs = [{measure.key: 1234.5 for measure in workload.measures}]
+        shown = list(report.rows([Outcome(workload, {"ours": runs, "published": runs})]))
+        assert len(shown) == len(workload.measures)
