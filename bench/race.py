@@ -1,0 +1,83 @@
+"""Running a workload: the sides take turns, A B A B, and what they showed is kept run by run."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bench.gateways import Side
+from bench.processes import ChildFailedError
+from bench.runs import Figures, run_once
+from bench.stage import Stage
+from bench.stats import Spread, pair_ratios
+from bench.workloads import Measure, Workload
+
+# Above this share of its core the load side, and not the gateway, may have set the pace.
+BUSY_LIMIT = 0.95
+# Above this share of the gateway's core, what others did there shows in wall-clock figures.
+OTHERS_LIMIT = 0.05
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All runs of one workload: the figures of each side in running order."""
+
+    workload: Workload
+    figures: dict[str, list[Figures]] = field(default_factory=dict)
+    failure: str = ""
+
+    def values(self, side: str, measure: Measure) -> list[float]:
+        return [figures[measure.key] for figures in self.figures.get(side, ())]
+
+    def spread(self, side: str, measure: Measure) -> Spread | None:
+        values = self.values(side, measure)
+        return Spread.of(values) if values else None
+
+    def ratio(self, measure: Measure) -> Spread | None:
+        """Ours / published over the complete pairs, None when a side is missing or its figure is zero."""
+        pairs = zip(self.values("ours", measure), self.values("published", measure), strict=False)
+        both = [(mine, theirs) for mine, theirs in pairs if theirs]
+        return Spread.of(pair_ratios(*zip(*both, strict=True))) if both else None
+
+    def verdict(self, measure: Measure) -> bool | None:
+        """Whether the target is met; None without a target or without the figure that it speaks of."""
+        if measure.target is None:
+            return None
+        judged = self.spread("ours", measure) if measure.target.of_ours else self.ratio(measure)
+        return None if judged is None else measure.target.met_by(judged.median)
+
+    def load_side_limited(self) -> list[str]:
+        """The sides in whose runs the load side had no reserve while the gateway had some."""
+        return [
+            side
+            for side, runs in self.figures.items()
+            if any(run.get("load_side_busy", 0) > BUSY_LIMIT > run.get("gateway_busy", 1) for run in runs)
+        ]
+
+    def others_busy(self) -> float:
+        """The largest share of the gateway's core that other processes took in any run."""
+        return max((run.get("others_busy", 0.0) for runs in self.figures.values() for run in runs), default=0.0)
+
+
+def race(
+    stage: Stage, workload: Workload, sides: Sequence[Side], tell: Callable[[int, Side, Figures], None]
+) -> Outcome:
+    """Run all pairs of a workload. A run that fails ends the workload and is reported in the outcome."""
+    outcome = Outcome(workload)
+    for pair in range(min(stage.settings.pairs, workload.most_pairs)):
+        for side in sides:
+            if workload.ours_only and side.name != "ours":
+                continue
+            try:
+                figures = run_once(
+                    stage,
+                    side,
+                    workload.run,
+                    flags=workload.flags,
+                    chunks=workload.chunks,
+                    interval_ms=workload.interval_ms,
+                )
+            except ChildFailedError as error:
+                outcome.failure = f"{side.name}: {error}"
+                return outcome
+            outcome.figures.setdefault(side.name, []).append(figures)
+            tell(pair, side, figures)
+    return outcome

@@ -1,0 +1,112 @@
+"""The result page, the terminal table and the raw figures: three views of the same outcomes."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bench.race import OTHERS_LIMIT, Outcome
+from bench.stats import Spread
+from bench.workloads import Measure
+
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+_VERDICTS = {True: "met", False: "missed", None: "-"}
+_HEADINGS = ("workload", "measure", "ours", "published", "ratio", "target", "verdict")
+# Unit -> divisor, the unit shown, decimals.
+_SHOWN = {
+    "req/s": (1, "", 0),
+    "events/s": (1, "", 0),
+    "us": (1, " µs", 1),
+    "KB": (1024, " MiB", 1),
+    "s": (1, " s", 2),
+    "": (1, "", 0),
+}
+
+
+def rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
+    """One row a measure, in the order of `_HEADINGS`."""
+    for outcome in outcomes:
+        for measure in outcome.workload.measures:
+            yield _row(outcome, measure)
+
+
+def _row(outcome: Outcome, measure: Measure) -> tuple[str, ...]:
+    ratio = outcome.ratio(measure)
+    return (
+        outcome.workload.title,
+        measure.title,
+        _amount(outcome.spread("ours", measure), measure.unit),
+        _amount(outcome.spread("published", measure), measure.unit),
+        "-" if ratio is None else f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})",
+        _target(measure),
+        "failed" if outcome.failure else _VERDICTS[outcome.verdict(measure)],
+    )
+
+
+def _amount(spread: Spread | None, unit: str) -> str:
+    if spread is None:
+        return "-"
+    divisor, shown, decimals = _SHOWN[unit]
+    median, low, high = (f"{value / divisor:,.{decimals}f}" for value in (spread.median, spread.low, spread.high))
+    return f"{median}{shown}" if spread.low == spread.high else f"{median}{shown} ({low}-{high})"
+
+
+def _target(measure: Measure) -> str:
+    target = measure.target
+    if target is None:
+        return "-"
+    sign = {">=": "≥", "<=": "≤"}[target.sign]
+    if not target.of_ours:
+        return f"{sign} {target.bound:g}"
+    divisor, shown, _ = _SHOWN[measure.unit]
+    return f"ours {sign} {target.bound / divisor:g}{shown}"
+
+
+def notes(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """What a reader must know before believing a row."""
+    for outcome in outcomes:
+        if outcome.failure:
+            yield f"{outcome.workload.title}: {outcome.failure}"
+        if outcome.others_busy() > OTHERS_LIMIT:
+            share = f"{outcome.others_busy():.0%}"
+            yield f"{outcome.workload.title}: other processes took up to {share} of the gateway's core"
+        for side in outcome.load_side_limited():
+            yield f"{outcome.workload.title}: the load side had no reserve and may have held {side} back"
+
+
+def terminal_table(outcomes: Sequence[Outcome]) -> str:
+    lines = [_HEADINGS, *rows(outcomes)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def markdown(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> str:
+    """The generated section of the page, without its markers."""
+    table = [_HEADINGS, ("---",) * len(_HEADINGS), *rows(outcomes)]
+    lines = ["| " + " | ".join(cells) + " |" for cells in table]
+    lines += ["", *(f"- {name}: {fact}" for name, fact in facts.items())]
+    lines += [f"- Note: {note}" for note in notes(outcomes)]
+    return "\n".join(lines)
+
+
+def write_page(page: Path, section: str) -> None:
+    """Replace what stands between the markers; raises `ValueError` when the page has none."""
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{page.name} has no {BEGIN} ... {END} section")
+    page.write_text(f"{before}{BEGIN}\n{section}\n{END}{after}")
+
+
+def write_raw(path: Path, outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> None:
+    """Every figure of every run, for whoever wants to judge for themselves."""
+    workloads = {
+        outcome.workload.name: {
+            "title": outcome.workload.title,
+            "failure": outcome.failure,
+            "runs": outcome.figures,
+        }
+        for outcome in outcomes
+    }
+    path.write_text(json.dumps({"facts": facts, "workloads": workloads}, indent=1) + "\n")

@@ -1,0 +1,145 @@
+"""The kinds of run: one gateway, one load, one set of figures. A workload is a kind with its numbers."""
+
+import subprocess
+import time
+from collections.abc import Callable
+
+from bench.gateways import Gateway, Side
+from bench.processes import ChildFailedError, read_json_line
+from bench.stage import GRACE_SECS, Stage, Workers
+from bench.stats import quarter_growth
+
+Figures = dict[str, float]
+Run = Callable[[Stage, Gateway, Workers], Figures]
+
+_SETTLE_SECS = 2.0
+_SAMPLE_SECS = 0.1
+# A bounded number of requests ends by itself; this only stops a gateway that hardly answers.
+_SOAK_LIMIT_SECS = 240.0
+
+
+def run_once(stage: Stage, side: Side, run: Run, *, flags: tuple[str, ...], chunks: int, interval_ms: float) -> Figures:
+    """Start the players, run, and stop them. No run inherits anything from another."""
+    with (
+        stage.workers(chunks=chunks, interval_ms=interval_ms) as workers,
+        stage.gateway(side, workers, flags) as gateway,
+    ):
+        start_figures = {"ready_secs": gateway.ready_secs, "all_ready_secs": gateway.all_ready_secs}
+        return start_figures | run(stage, gateway, workers)
+
+
+def chat(connections: int, prompt_bytes: int = 0) -> Run:
+    """A closed loop of plain chat requests."""
+
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        return stage.run_load(
+            "bench.load_chat",
+            gateway=gateway,
+            workers=workers,
+            seconds=stage.settings.seconds,
+            connections=connections,
+            prompt_bytes=prompt_bytes,
+        )
+
+    return run
+
+
+def paced_streams(streams: int) -> Run:
+    """Streams whose events the workers pace: both gateways relay the same events, at different cost."""
+
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        return stage.run_load(
+            "bench.load_streams",
+            "paced",
+            gateway=gateway,
+            workers=workers,
+            seconds=stage.settings.seconds,
+            streams=streams,
+        )
+
+    return run
+
+
+def start(_stage: Stage, _gateway: Gateway, _workers: Workers) -> Figures:
+    """Nothing but the start, which every run times."""
+    return {}
+
+
+def memory(streams: int) -> Run:
+    """Resident memory of a gateway without traffic, then with so many silent streams open."""
+
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        time.sleep(_SETTLE_SECS)
+        idle: Figures = {"idle_rss_kb": gateway.rss_kb(), "idle_pss_kb": gateway.pss_kb()}
+        load = stage.start_load("bench.load_streams", "held", gateway=gateway, workers=workers, streams=streams)
+        held = read_json_line(load)["streams"]
+        time.sleep(_SETTLE_SECS)
+        loaded: Figures = {"streams_rss_kb": gateway.rss_kb(), "streams_pss_kb": gateway.pss_kb()}
+        still_open = workers.open_streams()
+        stage.children.kill(load)
+        if still_open != held:
+            raise ChildFailedError(f"{still_open} of {held} streams were open while memory was read")
+        return idle | loaded
+
+    return run
+
+
+def soak_requests(requests: int, connections: int) -> Run:
+    """Memory over many requests, after a tenth of them has warmed every cache."""
+
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        options = {"connections": connections, "seconds": _SOAK_LIMIT_SECS}
+        warm_up = stage.start_load(
+            "bench.load_chat", gateway=gateway, workers=workers, requests=requests // 10, **options
+        )
+        stage.children.finish(warm_up, _SOAK_LIMIT_SECS + GRACE_SECS)
+        load = stage.start_load("bench.load_chat", gateway=gateway, workers=workers, requests=requests, **options)
+        samples = _sample_rss_kb(gateway, load)
+        figures = stage.children.finish(load, GRACE_SECS)
+        if figures["requests"] < requests:
+            raise ChildFailedError(f"only {figures['requests']:.0f} of {requests} requests in {_SOAK_LIMIT_SECS:.0f} s")
+        return figures | _memory_figures(samples)
+
+    return run
+
+
+def soak_aborts(streams: int, at_once: int) -> Run:
+    """Memory over many streams whose clients leave, and whether the workers were told that they left."""
+
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        def drop(total: int) -> subprocess.Popen[str]:
+            return stage.start_load(
+                "bench.load_streams",
+                "aborted",
+                gateway=gateway,
+                workers=workers,
+                streams=at_once,
+                total=total,
+                seconds=_SOAK_LIMIT_SECS,
+            )
+
+        stage.children.finish(drop(streams // 10), _SOAK_LIMIT_SECS + GRACE_SECS)
+        load = drop(streams)
+        samples = _sample_rss_kb(gateway, load)
+        figures = stage.children.finish(load, GRACE_SECS)
+        time.sleep(_SETTLE_SECS / 2)  # shorter than a stream: what is open now was never cancelled
+        return figures | _memory_figures(samples) | {"streams_left_open": float(workers.open_streams())}
+
+    return run
+
+
+def _sample_rss_kb(gateway: Gateway, load: subprocess.Popen[str]) -> list[int]:
+    samples = [gateway.rss_kb()]
+    while load.poll() is None:
+        time.sleep(_SAMPLE_SECS)
+        samples.append(gateway.rss_kb())
+    return samples
+
+
+def _memory_figures(samples: list[int]) -> Figures:
+    return {
+        "growth_kb": quarter_growth(samples),
+        "first_rss_kb": float(samples[0]),
+        "last_rss_kb": float(samples[-1]),
+        "rss_samples": float(len(samples)),
+    }

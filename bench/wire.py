@@ -1,0 +1,115 @@
+"""The bytes that travel: the requests of the load generator and the answers of the fake engines, made once.
+
+Both ends of a benchmark must cost little next to the gateway between them, so everything here is ready-made
+and what is read back is found with plain byte searches. Pacing and counting belong to the processes using it.
+"""
+
+import json
+
+HEAD_END = b"\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
+MODEL = "bench-model"
+# What a stream's client counts: one a data event, the closing [DONE] excluded.
+EVENT_MARK = b"data: {"
+
+_LINE = 'The quick brown fox said "jump" over the lazy dog, and 42 other dogs were watching it closely.\n'
+
+
+def content_length(head: bytes) -> int | None:
+    """The announced body length of a message head in any letter case, None when there is none."""
+    at = head.find(b"ontent-length:")
+    if at < 0:
+        head = head.lower()
+        at = head.find(b"ontent-length:")
+        if at < 0:
+            at = head.find(b"ontent-length :")
+            if at < 0:
+                return None
+    stop = head.find(b"\r\n", at)
+    return int(head[head.index(b":", at) + 1 : stop if stop >= 0 else len(head)])
+
+
+def is_chunked(head: bytes) -> bool:
+    return b"transfer-encoding: chunked" in head.lower()
+
+
+def answer(body: bytes, status: str = "200 OK") -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def chunk(data: bytes) -> bytes:
+    """One piece of a chunked body."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _event(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+    return b"data: " + _json({**_HEADER, "object": "chat.completion.chunk", "choices": [choice]}) + b"\n\n"
+
+
+_HEADER = {"id": "chatcmpl-7d1f3c52a9e84b06", "created": 1_700_000_000, "model": MODEL}
+_MESSAGE = {"role": "assistant", "content": "Benchmarks compare; they do not measure anything in isolation."}
+CHAT_ANSWER = answer(
+    _json(
+        {
+            **_HEADER,
+            "object": "chat.completion",
+            "choices": [{"index": 0, "message": _MESSAGE, "logprobs": None, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 21, "completion_tokens": 12, "total_tokens": 33},
+        }
+    )
+)
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
+    b"cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n"
+)
+FIRST_EVENT = chunk(_event({"role": "assistant", "content": ""}))
+NEXT_EVENT = chunk(_event({"content": " benchmark"}))
+STREAM_END = chunk(_event({}, "stop")) + chunk(b"data: [DONE]\n\n") + LAST_CHUNK
+
+NOT_FOUND = answer(b'{"detail":"Not Found"}', "404 Not Found")
+# What a registering gateway asks a worker; every other path answers 404, as an engine without the route does.
+PROBE_ANSWERS = {
+    b"/health": answer(b"{}"),
+    b"/v1/models": answer(
+        _json(
+            {
+                "object": "list",
+                "data": [{"id": MODEL, "object": "model", "owned_by": "sglang", "root": MODEL}],
+            }
+        )
+    ),
+    b"/server_info": answer(_json({"model_path": MODEL, "served_model_name": MODEL, "tp_size": 1, "dp_size": 1})),
+    b"/model_info": answer(_json({"model_path": MODEL, "is_generation": True})),
+}
+
+
+def chat_body(*, stream: bool = False, prompt_bytes: int = 0, seed: int = 0) -> bytes:
+    """A chat request; `prompt_bytes` makes its message a document of that size, and `seed` a distinct one."""
+    text = "Write one sentence about benchmarks."
+    if prompt_bytes:
+        text = (f"Document {seed}.\n" + _LINE * (prompt_bytes // len(_LINE) + 1))[:prompt_bytes]
+    messages = [{"role": "system", "content": "You are terse."}, {"role": "user", "content": text}]
+    return _json(
+        {
+            "model": MODEL,
+            "stream": stream,
+            "messages": messages,
+            "max_tokens": 256,
+            "temperature": 0.7,
+            "top_p": 0.95,
+        }
+    )
+
+
+def chat_request(port: int, body: bytes) -> bytes:
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: */*\r\n"
+        f"User-Agent: bench/1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
