@@ -40,7 +40,7 @@ bench: setup ## Race the published gateway and write docs/benchmarks.md
 	$(BIN)/python -m bench --write
 
 docs: setup ## Write the reference pages from the tables
-	$(BIN)/python -m smg.config.reference > docs/reference/options.md
+	$(BIN)/python docs/generate.py
 
 clean: ## Remove what can be made again
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -14,6 +14,7 @@ from bench.processes import Children
 from bench.race import Outcome, race
 from bench.runs import Figures
 from bench.stage import Settings, Stage
+from bench.stats import Spread
 from bench.workloads import WORKLOADS, Workload
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -69,7 +70,8 @@ def _race(stage: Stage, workload: Workload, sides: list[Side]) -> Outcome:
 
     def tell(pair: int, side: Side, figures: Figures) -> None:
         shown = "   ".join(
-            f"{figures[measure.key]:,.1f} {measure.unit} {measure.title}" for measure in workload.measures
+            f"{measure.title} {report.amount(Spread.of([figures[measure.key]]), measure.unit)}"
+            for measure in workload.measures
         )
         print(f"  {pair + 1}  {side.name:<9}  {shown}", flush=True)
 
@@ -86,6 +88,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     os.sched_setaffinity(0, {cores[1]})  # the harness must not disturb the gateway's core either
     state_dir = args.state_dir.absolute()
     state_dir.mkdir(parents=True, exist_ok=True)
+    (state_dir / ".gitignore").write_text("*\n")
     return Settings(_ROOT, state_dir, args.seconds, args.pairs, gateway_core=cores[0], load_core=cores[1])
 
 

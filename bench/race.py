@@ -10,10 +10,10 @@ from bench.stage import Stage
 from bench.stats import Spread, pair_ratios
 from bench.workloads import Measure, Workload
 
-# Above this share of its core the load side, and not the gateway, may have set the pace.
-BUSY_LIMIT = 0.95
-# Above this share of the gateway's core, what others did there shows in wall-clock figures.
-OTHERS_LIMIT = 0.05
+# A core is full above this share. When only the load side's is, the gateway may not have set the pace.
+FULL = 0.95
+# Above this share of a core, what others did there shows in wall-clock figures.
+OTHERS_LIMIT = 0.1
 
 
 @dataclass(slots=True)
@@ -45,16 +45,25 @@ class Outcome:
         return None if judged is None else measure.target.met_by(judged.median)
 
     def load_side_limited(self) -> list[str]:
-        """The sides in whose runs the load side had no reserve while the gateway had some."""
+        """The sides in whose runs the load side's core was full while the gateway's was not."""
         return [
             side
             for side, runs in self.figures.items()
-            if any(run.get("load_side_busy", 0) > BUSY_LIMIT > run.get("gateway_busy", 1) for run in runs)
+            if any(run.get("load_core_busy", 0) > FULL > run.get("gateway_core_busy", 1) for run in runs)
         ]
 
     def others_busy(self) -> float:
-        """The largest share of the gateway's core that other processes took in any run."""
-        return max((run.get("others_busy", 0.0) for runs in self.figures.values() for run in runs), default=0.0)
+        """The largest share of either core that processes outside the race took in any run."""
+        return max(
+            (
+                run[f"{core}_core_busy"] - run[f"{player}_busy"]
+                for runs in self.figures.values()
+                for run in runs
+                for core, player in (("gateway", "gateway"), ("load", "load_side"))
+                if "gateway_busy" in run
+            ),
+            default=0.0,
+        )
 
 
 def race(

@@ -34,15 +34,16 @@ def _row(outcome: Outcome, measure: Measure) -> tuple[str, ...]:
     return (
         outcome.workload.title,
         measure.title,
-        _amount(outcome.spread("ours", measure), measure.unit),
-        _amount(outcome.spread("published", measure), measure.unit),
+        amount(outcome.spread("ours", measure), measure.unit),
+        amount(outcome.spread("published", measure), measure.unit),
         "-" if ratio is None else f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})",
         _target(measure),
         "failed" if outcome.failure else _VERDICTS[outcome.verdict(measure)],
     )
 
 
-def _amount(spread: Spread | None, unit: str) -> str:
+def amount(spread: Spread | None, unit: str) -> str:
+    """A figure in the unit it is shown in, with its extremes when there are any."""
     if spread is None:
         return "-"
     divisor, shown, decimals = _SHOWN[unit]
@@ -68,7 +69,7 @@ def notes(outcomes: Sequence[Outcome]) -> Iterator[str]:
             yield f"{outcome.workload.title}: {outcome.failure}"
         if outcome.others_busy() > OTHERS_LIMIT:
             share = f"{outcome.others_busy():.0%}"
-            yield f"{outcome.workload.title}: other processes took up to {share} of the gateway's core"
+            yield f"{outcome.workload.title}: other processes took up to {share} of a core"
         for side in outcome.load_side_limited():
             yield f"{outcome.workload.title}: the load side had no reserve and may have held {side} back"
 

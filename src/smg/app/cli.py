@@ -13,8 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Final
+from typing import Final
 
 from smg import __version__
 from smg.config.load import Loaded, load
@@ -23,6 +22,7 @@ from smg.config.settings import OPTIONS
 from smg.config.show import FORMATS
 from smg.config.usage import usage
 from smg.errors import ConfigError
+from smg.lazy import resolve
 
 _REFUSED: Final = 2
 _HELP: Final = frozenset({"-h", "--help"})
@@ -73,7 +73,7 @@ def _launch(arguments: Sequence[str]) -> int:
         sys.stdout.write(usage("smg launch", _LAUNCH_SUMMARY, OPTIONS))
         return 0
     loaded = load(arguments, os.environ)
-    return int(_attribute("smg.app.run:run")(loaded.settings))
+    return int(resolve("smg.app.run:run")(loaded.settings))
 
 
 def _config(arguments: Sequence[str]) -> int:
@@ -117,13 +117,7 @@ def _load_with(problems: list[str], flags: Sequence[str]) -> Loaded:
 
 def _elsewhere(reference: str) -> Callable[[Sequence[str]], int]:
     """A command of another module, imported when it runs. It is given the arguments behind its name."""
-    return lambda arguments: int(_attribute(reference)(list(arguments)))
-
-
-def _attribute(reference: str) -> Any:
-    """What `module:attribute` names."""
-    module, _, attribute = reference.partition(":")
-    return getattr(import_module(module), attribute)
+    return lambda arguments: int(resolve(reference)(list(arguments)))
 
 
 def _overview() -> str:

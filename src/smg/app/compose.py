@@ -10,10 +10,12 @@ import asyncio
 import os
 import random
 import time
+from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
+from typing import cast
 
-from smg.app.metering import fleet_gauges, follow_fleet, new_breaker
+from smg.app.metering import branch_counter, fleet_gauges, follow_fleet, new_breaker, sampler
 from smg.auth.keys import SharedKey
 from smg.config.derived import (
     attempt_limit,
@@ -38,6 +40,7 @@ from smg.fleet.policies.base import Policy, PolicyContext
 from smg.fleet.registry import Registry
 from smg.fleet.retry import RetryOptions
 from smg.fleet.selection import Policies, Selector
+from smg.fleet.sticky import AssignmentMode, StickyOptions, StickySessions
 from smg.net.fetch import Fetcher
 from smg.net.http1.pool import PoolOptions
 from smg.net.http1.server import Limits, Server
@@ -100,7 +103,8 @@ class Gateway:
         )
 
         self._policies = Policies(partial(_policy, settings, metrics, now))
-        selector = Selector(registry, self._policies, now)
+        sessions = self._sessions = _sessions(settings, now)
+        selector = Selector(registry, self._policies, sessions, now)
         self._upstream = HttpUpstream(
             PoolOptions(idle_timeout_secs=settings.upstream_pool_idle_timeout_secs), settings.request_timeout_secs
         )
@@ -109,8 +113,8 @@ class Gateway:
         dispatcher = Dispatcher(
             selector, self._upstream, _retry(settings), calls, settings.max_payload_size, now, random.Random()
         )
-        follow_fleet(registry, metrics, self._policies, self._upstream, calls)
-        fleet_gauges(registry, metrics, self._upstream)
+        follow_fleet(registry, metrics, self._policies, sessions, self._upstream, calls)
+        fleet_gauges(registry, metrics, sessions, self._upstream)
 
         key = SharedKey(settings.api_key) if settings.api_key is not None else None
         accounts = self._accounts = HttpAccounts(metrics, logs.access)
@@ -118,7 +122,7 @@ class Gateway:
         routes = RouteTable(
             [
                 *control_probes.routes(registry, self._readiness, fetcher),
-                *control_models.routes(registry, fetcher, lambda token: key is not None and key.matches(token.encode())),
+                *control_models.routes(registry, fetcher, partial(_is_gateway_key, key)),
                 *control_workers.routes(registry, self._registrar, self._jobs),
                 *forwarded.routes(parser, dispatcher, calls),
             ]
@@ -180,6 +184,8 @@ class Gateway:
         while interval_secs:
             await asyncio.sleep(interval_secs)
             self._policies.sweep(time.monotonic())
+            if self._sessions is not None:
+                self._sessions.sweep(time.monotonic())
 
 
 def compose(settings: Settings, logs: Logs) -> Gateway:
@@ -248,6 +254,17 @@ def _key_headers(settings: Settings) -> list[bytes]:
     return names if KEY_HEADER in names else [*names, KEY_HEADER]
 
 
+def _is_gateway_key(key: SharedKey | None, token: str) -> bool:
+    return key is not None and key.matches(token.encode())
+
+
+def _sessions(settings: Settings, now: Callable[[], float]) -> StickySessions | None:
+    if not settings.routing_key_override:
+        return None
+    mode = cast("AssignmentMode", settings.assignment_mode or "delegate")
+    return StickySessions(StickyOptions(mode, settings.max_idle_secs), random.Random(), now)
+
+
 def _filters(key: SharedKey | None) -> dict[Group, tuple[Filter, ...]]:
     """The filters of each route group, in their order."""
     locked: tuple[Filter, ...] = (shared_key_filter(key),) if key is not None else ()
@@ -274,15 +291,15 @@ def _gate(settings: Settings, metrics: Metrics) -> Gate | None:
     return gate
 
 
-def _policy(settings: Settings, metrics: Metrics, now: object) -> Policy:
+def _policy(settings: Settings, metrics: Metrics, now: Callable[[], float]) -> Policy:
     """A policy instance with the settings that bear the names of its options."""
     cls = load_policy(settings.policy)
     chosen = {f.name: getattr(settings, f.name) for f in fields(cls.options) if hasattr(settings, f.name)}
-    options = cls.options(**chosen)
-    branches = getattr(metrics, f"{settings.policy}_policy_branch", None)
-    context = PolicyContext(rng=random.Random(), now=time.monotonic)
-    if branches is not None:
-        context = PolicyContext(
-            rng=random.Random(), now=time.monotonic, count=lambda branch: branches.labels(branch).inc()
-        )
-    return cls(context, options)
+    context = PolicyContext(
+        rng=random.Random(),
+        now=now,
+        count=branch_counter(metrics, settings.policy),
+        observe=sampler(metrics, settings.policy),
+        warn=log.warning,
+    )
+    return cls(context, cls.options(**chosen))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable
 
 from smg.config.settings import Settings
 from smg.fleet.breaker import Breaker, BreakerOptions, State
 from smg.fleet.registry import Change, Registry
 from smg.fleet.selection import Policies
 from smg.fleet.spec import WorkerSpec
+from smg.fleet.sticky import StickySessions
 from smg.fleet.worker import Status, Worker
 from smg.serving.accounts import CallAccounts
 from smg.serving.upstreams.http import HttpUpstream
-from smg.telemetry.families import Labels
+from smg.telemetry.families import Family, Labels
+from smg.telemetry.instruments import Counter, Histogram
 from smg.telemetry.metrics import Metrics
 
 Readings = Iterable[tuple[Labels, float]]
@@ -36,8 +38,43 @@ def new_breaker(settings: Settings, metrics: Metrics, spec: WorkerSpec) -> Break
     return Breaker(options, moved)
 
 
+def branch_counter(metrics: Metrics, policy: str) -> Callable[[str], None]:
+    """What counts the branches a policy takes; a policy without branches has no such metric."""
+    branches: Family[Counter] | None = getattr(metrics, f"{policy}_policy_branch", None)
+    counters: dict[str, Counter] = {}
+
+    def count(branch: str) -> None:
+        if branches is not None:
+            counter = counters.get(branch)
+            if counter is None:
+                counter = counters[branch] = branches.labels(branch)
+            counter.value += 1
+
+    return count
+
+
+def sampler(metrics: Metrics, policy: str) -> Callable[[str, float], None]:
+    """What takes the samples of a policy, by the name of the sample."""
+    histograms: dict[str, Histogram | None] = {}
+
+    def observe(name: str, value: float) -> None:
+        if name not in histograms:
+            family: Family[Histogram] | None = getattr(metrics, f"{policy}_{name}", None)
+            histograms[name] = None if family is None else family.labels()
+        histogram = histograms[name]
+        if histogram is not None:
+            histogram.observe(value)
+
+    return observe
+
+
 def follow_fleet(
-    registry: Registry, metrics: Metrics, policies: Policies, upstream: HttpUpstream, calls: CallAccounts
+    registry: Registry,
+    metrics: Metrics,
+    policies: Policies,
+    sessions: StickySessions | None,
+    upstream: HttpUpstream,
+    calls: CallAccounts,
 ) -> None:
     """When a worker goes, everything kept for it goes too: connections, cached prefixes, series."""
 
@@ -48,6 +85,8 @@ def follow_fleet(
         elif change.kind == "removed":
             upstream.drop(worker)
             policies.forget_worker(worker.url)
+            if sessions is not None:
+                sessions.forget(worker.url)
             policies.keep_only(registry.snapshot.models)
             metrics.remove_worker(worker.url)
             calls.forget_worker(worker.url)
@@ -55,7 +94,9 @@ def follow_fleet(
     registry.subscribe(follow)
 
 
-def fleet_gauges(registry: Registry, metrics: Metrics, upstream: HttpUpstream) -> None:
+def fleet_gauges(
+    registry: Registry, metrics: Metrics, sessions: StickySessions | None, upstream: HttpUpstream
+) -> None:
     """Gauges that are read off the registry when a scrape asks."""
     workers = _Workers(registry)
     metrics.worker_pool_size.source(workers.pool_sizes)
@@ -64,6 +105,10 @@ def fleet_gauges(registry: Registry, metrics: Metrics, upstream: HttpUpstream) -
     metrics.worker_cb_state.source(workers.breaker_states)
     metrics.worker_cb_consecutive_failures.source(workers.failures)
     metrics.worker_cb_consecutive_successes.source(workers.successes)
+    if sessions is not None:
+        metrics.worker_routing_keys_active.source(
+            lambda: [((url,), float(count)) for url, count in sessions.active_sessions().items()]
+        )
     metrics.router_upstream_send_retries.function("http", read=lambda: upstream.resends or None)
 
 
@@ -77,7 +122,7 @@ class _Workers:
         return self._registry.snapshot.workers
 
     def pool_sizes(self) -> Readings:
-        sizes = Counter((w.worker_type, w.connection_mode, w.model_id or "unknown") for w in self._all())
+        sizes = Tally((w.worker_type, w.connection_mode, w.model_id or "unknown") for w in self._all())
         return [(labels, float(count)) for labels, count in sizes.items()]
 
     def loads(self) -> Readings:

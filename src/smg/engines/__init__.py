@@ -7,8 +7,9 @@ An engine is added with its file and one row here. `plan.py`, `detection.py`, `l
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
+
+from smg.lazy import resolve
 
 if TYPE_CHECKING:
     from smg.engines.engine import Engine
@@ -24,5 +25,4 @@ TABLE = {
 @cache
 def engine_of(runtime: str) -> Engine:
     """The engine of a runtime; one without a file of its own is generic."""
-    module, _, name = TABLE.get(runtime, TABLE["generic"]).partition(":")
-    return cast("Engine", getattr(import_module(module), name))
+    return cast("Engine", resolve(TABLE.get(runtime, TABLE["generic"])))

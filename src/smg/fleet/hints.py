@@ -17,7 +17,7 @@ class Hints:
     `text` is the prompt's text (of a chat, the texts of its messages in order); `tokens` the prompt's leading token
     ids, which win over the text; `routing_key` a valid key the caller sent; `target` the raw X-SMG-Target-Worker value;
     `identity` what implicitly identifies a caller (X-Forwarded-For, else Cookie); `partition` separates prompts that
-    must not share a cache ("" = none).
+    must not share a cache ("" = none). `session` names the sticky session the request belongs to, if there are any.
     """
 
     text: str = ""
@@ -26,6 +26,7 @@ class Hints:
     target: str | None = None
     identity: str | None = None
     partition: str = ""
+    session: str | None = None
 
 
 NO_HINTS = Hints()

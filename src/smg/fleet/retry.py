@@ -22,5 +22,8 @@ class RetryOptions:
 
     def delay_secs(self, retry: int, rng: random.Random) -> float:
         """The wait before retry number `retry`, counted from 0."""
-        backoff_ms = min(self.initial_backoff_ms * self.backoff_multiplier**retry, self.max_backoff_ms)
+        try:
+            backoff_ms = min(self.initial_backoff_ms * self.backoff_multiplier**retry, self.max_backoff_ms)
+        except OverflowError:  # beyond what a float holds is beyond the cap
+            backoff_ms = self.max_backoff_ms
         return backoff_ms * (1 + rng.uniform(-self.jitter_factor, self.jitter_factor)) / 1000

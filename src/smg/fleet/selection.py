@@ -1,7 +1,7 @@
 """Which worker gets a request: the model's workers, narrowed by filters, then the policy's choice among them.
 
-`FILTERS` is the list of what may be chosen; a new reason to leave a worker out is one more function in it. A worker that
-already failed this request is avoided under every policy, as long as another one is there.
+`FILTERS` is the list of what may be chosen; a new reason to leave a worker out is one more function in it. A worker
+that already failed this request is avoided under every policy, as long as another one is there.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from smg.errors import PlacementError
 from smg.fleet.hints import Hints
 from smg.fleet.policies.base import Policy
 from smg.fleet.registry import Registry
+from smg.fleet.sticky import StickySessions
 from smg.fleet.worker import Worker
 
 Filter = Callable[[Sequence[Worker], float], Sequence[Worker]]
@@ -26,6 +27,9 @@ def regular_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:  # 
     """Workers that one HTTP call serves whole."""
     return [w for w in workers if w.worker_type == "regular" and w.connection_mode == "http"]
 
+
+# Policies that make their own use of routing keys; sticky sessions stay out of their way.
+READ_KEYS_THEMSELVES = frozenset({"consistent_hashing", "manual"})
 
 FILTERS: tuple[Filter, ...] = (available,)
 
@@ -60,9 +64,12 @@ class Policies:
 class Selector:
     """Places requests on workers."""
 
-    def __init__(self, registry: Registry, policies: Policies, now: Callable[[], float]) -> None:
+    def __init__(
+        self, registry: Registry, policies: Policies, sessions: StickySessions | None, now: Callable[[], float]
+    ) -> None:
         self._registry = registry
         self._policies = policies
+        self._sessions = sessions
         self._now = now
 
     def policy(self, model: str | None) -> Policy:
@@ -91,10 +98,28 @@ class Selector:
             candidates = narrow(candidates, now)
         if avoid and len(candidates) > 1:
             candidates = [w for w in candidates if w not in avoid] or candidates
-        worker = self._policies.of(model).select(candidates, hints) if candidates else None
+        worker = self._choose(model, candidates, hints) if candidates else None
         if worker is None:
             raise PlacementError("no_available_workers", f"no worker for the model '{model}' is available")
         return worker
+
+    def lease(self, worker: Worker, hints: Hints) -> None:
+        """Count a request as load of its worker, from here until `release`."""
+        worker.load += 1
+        if self._sessions is not None and hints.session is not None:
+            self._sessions.enter(hints.session, worker)
+
+    def release(self, worker: Worker, hints: Hints) -> None:
+        """The request is over: its last byte is on its way, or it ended otherwise."""
+        worker.load -= 1
+        if self._sessions is not None and hints.session is not None:
+            self._sessions.leave(hints.session, worker)
+
+    def _choose(self, model: str | None, candidates: Sequence[Worker], hints: Hints) -> Worker | None:
+        policy = self._policies.of(model)
+        if self._sessions is None or hints.session is None or policy.name in READ_KEYS_THEMSELVES:
+            return policy.select(candidates, hints)
+        return self._sessions.place(hints.session, candidates, lambda workers: policy.select(workers, hints))
 
     def _serving(self, model: str | None) -> Sequence[Worker]:
         snapshot = self._registry.snapshot

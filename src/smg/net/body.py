@@ -40,7 +40,19 @@ class Sink(Protocol):
 class RequestBody:
     """One request's body. `length` is the announced length, or None for a chunked body."""
 
-    __slots__ = ("_error", "_pieces", "_sink", "_source", "_waiter", "complete", "held", "last_piece_at", "length", "limit_bytes", "size")
+    __slots__ = (
+        "_error",
+        "_pieces",
+        "_sink",
+        "_source",
+        "_waiter",
+        "complete",
+        "held",
+        "last_piece_at",
+        "length",
+        "limit_bytes",
+        "size",
+    )
 
     def __init__(self, source: Source, length: int | None, limit_bytes: int, now: float) -> None:
         self._source = source
@@ -77,6 +89,7 @@ class RequestBody:
         if self._error is not None:
             return
         self.complete = True
+        self.unhold()  # whoever held the client back for this body has no more reason to
         if self._sink is not None:
             self._sink.upload_done()
         self._wake()
@@ -95,16 +108,18 @@ class RequestBody:
 
     async def read(self) -> bytes:
         """The whole body. Raises GatewayError when it is too large, stalled, or broken off."""
-        while not self.complete:
-            if self._error is not None:
-                raise self._error
-            self._waiter = asyncio.get_running_loop().create_future()
+        while not self.complete and self._error is None:
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            self.last_piece_at = loop.time()
             self._source.invite()
             self.unhold()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
+        if self._error is not None:
+            raise self._error
         pieces = self._pieces
         if len(pieces) != 1:
             self._pieces = pieces = [b"".join(pieces)]
@@ -115,20 +130,26 @@ class RequestBody:
         """Whether the body goes to a worker as it comes."""
         return self._sink is not None
 
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody waits for the rest of the body: only then can a client be late with it."""
+        return self._waiter is not None or self._sink is not None
+
     def pipe(self, sink: Sink, now: float) -> None:
         """Hand everything that came and will come to `sink`, which then decides the pace with hold and unhold."""
         self._sink = sink
         self.last_piece_at = now
+        if self._error is not None:
+            sink.upload_failed(self._error)
+            return
+        self.unhold()  # before the first piece, with which the sink may hold again
         pieces, self._pieces = self._pieces, []
         for piece in pieces:
             sink.upload(piece)
-        if self._error is not None:
-            sink.upload_failed(self._error)
-        elif self.complete:
+        if self.complete:
             sink.upload_done()
         else:
             self._source.invite()
-            self.unhold()
 
     def unpipe(self) -> None:
         """The sink is gone; what still arrives is dropped with the connection."""

@@ -45,11 +45,13 @@ class Exchange:
     `query` is raw, without its question mark. `peer` is the client's address. `params` holds what a route template
     matched. `events` says that the answer is an event stream, `tail` holds its last bytes. `request_id`, `route` and `error_code`
     are notes of the filters around every route. `status` is zero until
-    the answer's head is on its way. Times are of `time.perf_counter`.
+    the answer's head is on its way. Times are of `time.perf_counter`, except `written_at`, which is of the loop's clock.
     """
 
     __slots__ = (
+        "_bodyless",
         "_close",
+        "_on_writable",
         "_wire",
         "answered_at",
         "body",
@@ -58,7 +60,6 @@ class Exchange:
         "head",
         "headers",
         "method",
-        "on_writable",
         "params",
         "path",
         "query",
@@ -89,7 +90,8 @@ class Exchange:
         self.error_code = ""
         self.params: dict[str, str] = {}
         self.route: Route | None = None
-        self.on_writable: Callable[[bool], None] | None = None
+        self._on_writable: Callable[[bool], None] | None = None
+        self._bodyless = False
         self._close = False
         self.tail = b""
 
@@ -102,6 +104,17 @@ class Exchange:
     def gone(self) -> bool:
         """Whether the client has left."""
         return self._wire.gone
+
+    @property
+    def on_writable(self) -> Callable[[bool], None] | None:
+        """Who hears whether the client keeps up with what is written; told at once when it does not already."""
+        return self._on_writable
+
+    @on_writable.setter
+    def on_writable(self, listener: Callable[[bool], None] | None) -> None:
+        self._on_writable = listener
+        if listener is not None and not self._wire.writable:
+            listener(False)
 
     async def read_body(self) -> bytes:
         """The whole request body; raises GatewayError when it is too large or breaks off."""
@@ -138,6 +151,7 @@ class Exchange:
     def start_relay(self, status: int, block: bytes, *, dated: bool = False) -> None:
         """Begin an answer in pieces with ready header lines. HTTP/1.0 clients see its end by the connection's end."""
         self.streaming = True
+        self._bodyless = self.method == "HEAD" or status in _BODYLESS
         if self.head.http10:
             self._close = True
             self._begin(status, block, b"\r\n", dated=dated)
@@ -147,7 +161,7 @@ class Exchange:
     def write(self, piece: bytes) -> None:
         """Send one piece of the body."""
         wire = self._wire
-        if wire.gone or not piece or self.method == "HEAD":
+        if wire.gone or not piece or self._bodyless:
             return
         self.written_at = wire.now()
         self.tail = piece if len(piece) >= TAIL_BYTES else (self.tail + piece)[-TAIL_BYTES:]
@@ -170,7 +184,7 @@ class Exchange:
     def end(self) -> None:
         """End an answer in pieces."""
         self.streaming = False
-        if not self._wire.gone and not self.head.http10 and self.method != "HEAD":
+        if not self._wire.gone and not self.head.http10 and not self._bodyless:
             self._wire.transport.write(b"0\r\n\r\n")
 
     # --- endings
@@ -179,8 +193,13 @@ class Exchange:
         """Cut the connection, so that the client sees a failure and not an end."""
         self._wire.abort()
 
+    def end_connection(self) -> None:
+        """Let this be the last exchange of its connection."""
+        self._close = True
+
     def finish(self) -> None:
         """All work for this exchange is over."""
+        self._on_writable = None
         self._wire.finish(self)
 
     @property
@@ -202,6 +221,7 @@ class Exchange:
         if not dated:
             block += wire.date_line()
         if not self.keeps_connection:
+            self._close = True
             block += b"connection: close\r\n"
         elif self.head.http10:
             block += b"connection: keep-alive\r\n"

@@ -50,8 +50,11 @@ class Fetcher:
     async def _call(
         self, method: str, url: str, body: bytes | None, api_key: str | None, timeout_secs: float, max_bytes: int
     ) -> Fetched:
-        parts = urlsplit(url)
-        address = address_of(url)
+        try:
+            parts = urlsplit(url)
+            address = address_of(url)
+        except ValueError as error:
+            raise UpstreamError("call_upstream_request_error", "the URL is not valid") from error
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         lines = [f"{method} {target} HTTP/1.1", f"host: {address.authority}", "connection: close", "accept: */*"]
         if api_key is not None:

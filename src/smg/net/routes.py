@@ -39,7 +39,8 @@ class RouteTable:
         self._templates: list[tuple[list[str], dict[str, Route]]] = []
         by_template: dict[str, dict[str, Route]] = {}
         for route in (r._replace(waits=iscoroutinefunction(r.handler)) for r in routes):
-            methods = by_template.setdefault(route.path, {}) if "{" in route.path else self._fixed.setdefault(route.path, {})
+            table = by_template if "{" in route.path else self._fixed
+            methods = table.setdefault(route.path, {})
             if route.method in methods:
                 raise ValueError(f"two routes for {route.method} {route.path}")
             methods[route.method] = route

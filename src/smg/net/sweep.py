@@ -53,10 +53,12 @@ class Sweeper:
     def _run(self) -> None:
         self._timer = None
         now = self._loop.time()
-        for member in tuple(self._members):
-            member.sweep(now)
-        if self._members:
-            self._timer = self._loop.call_later(self._interval_secs, self._run)
+        try:
+            for member in tuple(self._members):
+                member.sweep(now)
+        finally:  # a member that fails costs nobody else their deadlines
+            if self._members:
+                self._timer = self._loop.call_later(self._interval_secs, self._run)
 
     def stop(self) -> None:
         if self._timer is not None:

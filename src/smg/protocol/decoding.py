@@ -71,5 +71,5 @@ def _reason(error: Exception) -> str:
         case RecursionError():
             text = "The body nests too deeply"
         case _:
-            text = f"The body is not valid JSON: {error}"
+            text = f"The body is not valid JSON: {str(error).removeprefix('JSON is malformed: ')}"
     return text if len(text) <= _LONGEST_REASON_CHARS else text[:_LONGEST_REASON_CHARS] + "…"

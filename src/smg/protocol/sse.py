@@ -22,6 +22,11 @@ TAIL_BYTES = 3
 _BLANK_LINES = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n", b"\r\r\n")
 
 
+# What closes an event after an unfinished line, and after a finished one: no blank line too many, because some
+# clients split at every blank line and take the first name of what follows.
+_CLOSING = (b"\n\n", b"\n")
+
+
 def at_boundary(tail: bytes) -> bool:
     """Whether a stream that ends with `tail` is between two events. `tail` is its last `TAIL_BYTES` or more.
 
@@ -43,5 +48,5 @@ def broken_stream(message: str, tail: bytes, *, kind: str = "stream_error") -> b
     An event that is half sent is closed first, so that the error stands in an event of its own.
     """
     error = msgspec.json.encode({"error": {"message": message, "type": kind}})
-    start = b"" if at_boundary(tail) else b"\n\n"
+    start = b"" if at_boundary(tail) else _CLOSING[tail.endswith(b"\n")]
     return start + b"data: " + error + b"\n\n" + DONE

@@ -15,6 +15,9 @@ from smg.errors import GatewayError
 
 Waiter = asyncio.Future[None]
 
+# Timers of the loop count whole milliseconds: one more, or a wait would end a moment before its token is there.
+_TICK_SECS = 0.001
+
 
 class AdmissionGate:
     """The concurrency limit with its queue; `on_rejected` hears "full" or "timeout"."""
@@ -45,9 +48,7 @@ class AdmissionGate:
         if not self._slots.queue(waiter):
             if self._queue_size:
                 self._on_rejected("full")
-            raise GatewayError(
-                "admission_queue_full", "too many requests are in flight and the queue is full"
-            )
+            raise GatewayError("admission_queue_full", "too many requests are in flight and the queue is full")
         try:
             async with asyncio.timeout(self._queue_timeout_secs):
                 await waiter
@@ -59,9 +60,7 @@ class AdmissionGate:
                 self._slots.leave(waiter)
             if isinstance(error, TimeoutError):
                 self._on_rejected("timeout")
-                raise GatewayError(
-                    "admission_queue_timeout", "timed out waiting for an admission slot"
-                ) from None
+                raise GatewayError("admission_queue_timeout", "timed out waiting for an admission slot") from None
             raise
 
     def leave(self) -> None:
@@ -99,7 +98,7 @@ class RateGate:
             raise GatewayError("admission_queue_full", "the rate limit is reached")
         self.waiting += 1
         try:
-            await asyncio.sleep(wait_secs)
+            await asyncio.sleep(wait_secs + _TICK_SECS)
         finally:
             self.waiting -= 1
         if not self.try_enter():

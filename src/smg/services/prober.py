@@ -77,6 +77,8 @@ class Prober:
                 while self._due and self._due[0][0] <= now and self._probing < MAX_PROBES:
                     _, ticket, watch = heappop(self._due)
                     if ticket == watch.ticket and self._wanted(watch):
+                        watch.probing = True
+                        self._probing += 1
                         probes.create_task(self._probe(watch, now))
                 await self._rest(now)
 
@@ -121,8 +123,6 @@ class Prober:
         worker = watch.worker
         options = health_options(self._health, worker)
         revision = worker.revision
-        watch.probing = True
-        self._probing += 1
         try:
             good = await self._is_well(worker, options.timeout_secs)
         finally:
@@ -134,8 +134,8 @@ class Prober:
         if worker.revision != revision:
             self._schedule(watch, 0.0)  # this result is about what the worker was
             return
-        self._judge(watch, options, good=good)
         self._schedule(watch, started + options.interval_secs)
+        self._judge(watch, options, good=good)
 
     async def _is_well(self, worker: Worker, timeout_secs: float) -> bool:
         url = worker.base_url + self._path

@@ -97,6 +97,10 @@ class CallAccounts:
         """How the request's body is taken, and why."""
         self._metrics.router_request_body_path.labels(path, reason).inc()
 
+    def routing_key_source(self, source: str) -> None:
+        """A sticky session was named by a header, or by the body's `rid`."""
+        self._metrics.routing_key_source.labels(source).inc()
+
     def forget_worker(self, url: str) -> None:
         """A worker is gone: its series end."""
         for key in [key for key in self._outcomes if key[0] == url]:

@@ -1,8 +1,8 @@
 """The dispatch loop: place, send, judge the answer, and try elsewhere while that is still possible.
 
-Every attempt holds a lease on its worker: one count of load, returned with the last byte of the answer or the moment the
-attempt ends, whatever ended it. Nothing is tried again once a byte of an answer is on its way to the client, and a body
-that passes through unparsed has one attempt. A request charges a worker's breaker at most once.
+Every attempt holds a lease on its worker: one count of load, returned with the last byte of the answer or the moment
+the attempt ends, whatever ended it. Nothing is tried again once a byte of an answer is on its way to the client, and a
+body that passes through unparsed has one attempt. A request charges a worker's breaker at most once.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Dispatcher:
         except PlacementError as error:
             return self._without_worker(exchange, call, attempts, error)
         self._accounts.placed(call, worker)
-        worker.load += 1
+        self._selector.lease(worker, call.hints)
         try:
             return await self._call(exchange, call, attempts, worker)
         except UpstreamError as error:
@@ -94,7 +94,7 @@ class Dispatcher:
             attempts.avoid.append(worker)
             return False
         finally:
-            worker.load -= 1
+            self._selector.release(worker, call.hints)
 
     async def _call(self, exchange: Exchange, call: Call, attempts: Attempts, worker: Worker) -> bool:
         """Send to a worker and relay its answer, or keep the answer back while another attempt may do better."""

@@ -19,7 +19,7 @@ from smg.protocol.body import edit
 from smg.protocol.decoding import decode
 from smg.protocol.failures import ParseFailure, RuleViolation
 from smg.protocol.headers import is_json
-from smg.protocol.hints import TOKENS_HEADER, first_routing_key, routing_tokens
+from smg.protocol.hints import TOKENS_HEADER, first_routing_key, routing_tokens, session_of
 from smg.protocol.normalising import normalise
 from smg.protocol.prompts import cache_partition, prompt_text, prompt_tokens
 from smg.protocol.requests import Request
@@ -51,7 +51,9 @@ class Parser:
         self._accounts = accounts
 
     async def parse(self, exchange: Exchange, endpoint: Endpoint) -> Call:
-        """The call of an exchange. Raises RequestFailure for a body that is no request, GatewayError for none at all."""
+        """The call of an exchange. Raises RequestFailure for a body that is no request of the endpoint, GatewayError for
+        one that does not arrive.
+        """
         tokens = routing_tokens(exchange.headers.get(TOKENS_HEADER))
         if endpoint.may_stream_body:
             call = self._unparsed(exchange, endpoint, tokens)
@@ -71,6 +73,8 @@ class Parser:
             if model != name:
                 edits["model"] = msgspec.json.encode(model)
         hints = self._hints(exchange, self._selector.policy(model), tokens, request)
+        if self._options.sticky_override:
+            self._name_session(hints, model, request)
         return Call(endpoint, edit(body, edits), model, stream=bool(getattr(request, "stream", None)), hints=hints)
 
     def _unparsed(self, exchange: Exchange, endpoint: Endpoint, tokens: list[int] | None) -> Call | None:
@@ -105,6 +109,18 @@ class Parser:
                 if hints.tokens is None:
                     hints.text = prompt_text(request)
         return hints
+
+    def _name_session(self, hints: Hints, model: str | None, request: Request) -> None:
+        """Name the sticky session: by the routing key of the headers, else by the body's `rid`; one of each model."""
+        source = "header"
+        session = session_of(hints.routing_key)
+        if session is None:
+            source = "rid"
+            session = session_of(getattr(request, "rid", None))
+        if session is not None:
+            self._accounts.routing_key_source(source)
+            hints.routing_key = session
+            hints.session = f"{model}\0{session}"
 
 
 def _text(value: bytes | None) -> str | None:

@@ -76,9 +76,7 @@ class StdoutOutput:
         return bool(self._poll.poll(wait_secs * 1000))
 
     def _piece(self) -> bytes:
-        """What to write next: whole lines, as many as a ready pipe takes at once and does not mix with
-        others'.
-        """
+        """What to write next: as many whole lines as a pipe takes at once, unmixed with other writers'."""
         if self._is_file or len(self._backlog) <= select.PIPE_BUF:
             return bytes(self._backlog)
         end = self._backlog.rfind(b"\n", 0, select.PIPE_BUF) + 1

@@ -98,6 +98,11 @@ class StreamHandler(logging.Handler):
     def flush(self) -> None:
         self._stream.flush()
 
+    def close(self) -> None:
+        # The standard library closes its handlers at exit, so no way of ending loses the last lines.
+        self._stream.close()
+        super().close()
+
     def _line(self, record: logging.LogRecord) -> str:
         message = cut(self._redact(record.getMessage()))
         fields = {name: literal(value, self._redact) for name, value in _fields(record)}
@@ -116,9 +121,7 @@ class StreamHandler(logging.Handler):
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The log of a running gateway. The shell calls `flush` several times a second, and `close` when it
-    exits.
-    """
+    """The log of a running gateway. Its shell calls `flush` several times a second, and `close` at exit."""
 
     access: AccessLog
     stream: LogStream
@@ -136,7 +139,6 @@ class Logs:
         root.removeHandler(self._handler)
         root.setLevel(self._former_level)
         self._handler.close()
-        self.stream.close()
 
     @property
     def lost_lines(self) -> int:
@@ -154,8 +156,7 @@ def start_logs(
     fd: int = 1,
     now: Callable[[], float] = time.time,
 ) -> Logs:
-    """Send all events from here on to file descriptor `fd`, and to a daily file in `directory` if there is
-    one.
+    """Send all events from here on to file descriptor `fd`, and to a daily file in `directory` if given.
 
     `level` is debug, info, warn or error; `directives` is what RUST_LOG says and replaces the filter made
     from `level` if it is valid. `now` gives the seconds since the epoch.

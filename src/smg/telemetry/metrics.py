@@ -201,6 +201,10 @@ class Metrics:
         "Distinct routing keys with requests in flight to a worker.",
     )
 
+    routing_key_source = _counter(
+        "smg_routing_key_source_total", ("source",), "Sticky sessions by what named them: header or rid."
+    )
+
     # Policies: which way a decision went.
     cache_aware_policy_branch = _counter(
         "smg_cache_aware_policy_branch_total",

@@ -35,9 +35,14 @@ def test_a_target_of_our_own_needs_no_opponent() -> None:
 
 
 def test_a_load_side_without_reserve_is_named_unless_the_gateway_was_full_too() -> None:
-    run = {"load_side_busy": 0.99, "gateway_busy": 0.6}
-    full = {"load_side_busy": 0.99, "gateway_busy": 1.0}
+    run = {"load_core_busy": 0.99, "gateway_core_busy": 0.6}
+    full = {"load_core_busy": 0.99, "gateway_core_busy": 1.0}
     assert outcome(ours=[run], published=[full]).load_side_limited() == ["ours"]
+
+
+def test_what_others_took_is_the_worst_share_of_either_core() -> None:
+    shares = {"gateway_busy": 0.6, "gateway_core_busy": 0.625, "load_side_busy": 0.25, "load_core_busy": 0.75}
+    assert outcome(ours=[shares, {"rps": 1.0}]).others_busy() == 0.5
 
 
 def test_every_workload_has_a_name_of_its_own() -> None:

@@ -27,10 +27,11 @@ def test_a_failed_workload_never_counts_as_met() -> None:
 
 def test_a_failure_and_a_disturbed_core_are_noted() -> None:
     disturbed = outcome("published: refused")
-    disturbed.figures["ours"][0]["others_busy"] = 0.3
+    shares = {"gateway_busy": 0.6, "gateway_core_busy": 0.9, "load_side_busy": 0.5, "load_core_busy": 0.5}
+    disturbed.figures["ours"][0].update(shares)
     assert list(report.notes([disturbed])) == [
         "resident memory: published: refused",
-        "resident memory: other processes took up to 30% of the gateway's core",
+        "resident memory: other processes took up to 30% of a core",
     ]
 
 

@@ -5,8 +5,10 @@ from smg.fleet.registry import Registry, StaleRevision, UrlTaken
 from smg.fleet.spec import HealthSpec, ResilienceSpec, WorkerPatch, WorkerSpec
 from smg.fleet.worker import ModelCard, Status, Worker
 
+M = (ModelCard("m"),)
 
-def worker(name="a", *, models=(ModelCard("m"),), status=Status.READY, spec=None, **fields):
+
+def worker(name="a", *, models=M, status=Status.READY, spec=None, **fields):
     url = f"http://{name}"
     spec = spec or WorkerSpec(url=url)
     breaker = Breaker(BreakerOptions())

@@ -118,9 +118,7 @@ def test_a_refusal_names_the_field(members, field):
     assert str(refused.value).startswith(field)
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"{", b"[]", b"null", b'"text"', b"\xff", b'{"url": "\\ud800"}', b"[" * 100_000]
-)
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"text"', b"\xff", b'{"url": "\\ud800"}', b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(body):
     with pytest.raises(SpecError):
         parse_spec(body)
@@ -145,9 +143,7 @@ def test_label_values_that_the_gateway_acts_on_pass_when_right():
 
 def test_a_patch_is_laid_over_a_spec():
     before = spec(priority=3, labels={"a": "1", "b": "1"}, health={"timeout_secs": 3}, api_key="old")
-    after = apply_patch(
-        before, patch(cost=2, labels={"b": "2"}, health={"disable_health_check": True}, bogus=1)
-    )
+    after = apply_patch(before, patch(cost=2, labels={"b": "2"}, health={"disable_health_check": True}, bogus=1))
     assert (after.priority, after.cost, after.api_key) == (3, 2.0, "old")
     assert after.labels == {"a": "1", "b": "2"}
     assert after.health == HealthSpec(timeout_secs=3, disable_health_check=True)

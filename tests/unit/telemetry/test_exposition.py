@@ -2,7 +2,7 @@ import re
 import subprocess
 import sys
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -56,7 +56,7 @@ def test_a_gauge_without_labels_is_a_bare_name() -> None:
 
 
 def test_a_histogram_has_cumulative_buckets_a_sum_and_a_count() -> None:
-    metrics = Metrics([0.25, 5, 7200])
+    metrics = Metrics([0.25, 5.0, 7200.0])
     child = metrics.http_request_duration_seconds.labels("GET", "/health")
     for seconds in (0.125, 0.25, 6, 9000):
         child.observe(seconds)
@@ -130,6 +130,7 @@ def test_our_text_is_what_a_prometheus_parser_reads() -> None:
     )
 
 
+@settings(deadline=None)  # the first scrape imports a library
 @given(st.text(max_size=40))
 def test_no_label_value_breaks_a_line(value: str) -> None:
     metrics = Metrics()

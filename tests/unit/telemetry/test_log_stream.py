@@ -127,6 +127,17 @@ def test_threads_lose_no_line() -> None:
     assert sorted(found) == sorted(f"{name} {number}" for name in "abc" for number in range(3000))
 
 
+def test_a_line_that_another_thread_was_about_to_add_is_not_lost() -> None:
+    output = Memory()
+    stream = LogStream([output])
+    add = stream._lines.append  # where a thread may have been interrupted, just before its line is in
+    stream.write("one\n")
+    stream.flush()
+    add("late\n")
+    stream.flush()
+    assert [data for _, data in output.sent] == [b"one\n", b"late\n"]
+
+
 def test_a_line_that_cannot_be_encoded_is_not_an_error() -> None:
     output = Memory()
     stream = LogStream([output])

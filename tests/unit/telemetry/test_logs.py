@@ -2,6 +2,8 @@ import asyncio
 import json
 import logging
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -160,14 +162,29 @@ def test_a_warning_is_written_at_once_with_all_before_it(start) -> None:
     assert [line.rsplit(" ", 1)[1] for line in rig.written().splitlines()] == ["first", "second"]
 
 
-def test_closing_writes_the_rest_and_lets_go(start, tmp_path: Path) -> None:
+def test_closing_writes_the_rest_and_lets_go(tmp_path: Path, monkeypatch) -> None:
     root = logging.getLogger()
-    before = (root.level, list(root.handlers))
+    monkeypatch.setattr(root, "level", logging.CRITICAL)
+    handlers = list(root.handlers)
     rig = Rig(tmp_path / "closed")
     get_logger("smg.fleet").info("last")
     rig.stop()
     assert rig.written().endswith("last\n")
-    assert (root.level, list(root.handlers)) == before
+    assert (root.level, root.handlers) == (logging.CRITICAL, handlers)
+
+
+def test_an_exit_without_closing_loses_nothing() -> None:
+    script = (
+        "from smg.telemetry.logs import get_logger, start_logs\n"
+        "logs = start_logs()\n"
+        "for number in range(3000):\n"
+        "    logs.access.record('GET', '/v1/models', 200, number, 'r')\n"
+        "get_logger('smg.app').info('bye')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3001
+    assert lines[-1].endswith("smg::app: bye")
 
 
 def test_an_exception_brings_its_traceback_on_the_same_line(start) -> None:

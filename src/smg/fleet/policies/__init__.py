@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
+
+from smg.lazy import resolve
 
 if TYPE_CHECKING:
     from smg.fleet.policies.base import Policy
@@ -23,5 +24,4 @@ POLICIES: dict[str, str] = {
 
 def load(name: str) -> type[Policy]:
     """The class of a policy. Raises KeyError for a name that is not in the table."""
-    module, _, attribute = POLICIES[name].partition(":")
-    return cast("type[Policy]", getattr(import_module(module), attribute))
+    return cast("type[Policy]", resolve(POLICIES[name]))

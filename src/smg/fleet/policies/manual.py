@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 from smg.fleet.expected_wait import fewest_in_flight, lowest
 from smg.fleet.hints import Hints
 from smg.fleet.policies.base import Policy, PolicyContext, uniform
-from smg.fleet.structures.placement_map import Pin, PlacementMap
+from smg.fleet.structures.placement_map import PlacementMap
 from smg.fleet.structures.worker_index import WorkerIndex
 from smg.fleet.worker import Worker
 
@@ -55,18 +55,13 @@ class Manual(Policy):
 
     def select(self, workers: Sequence[Worker], hints: Hints) -> Worker:
         """Take the key's worker if it is a candidate, else its substitute, else give it another."""
-        key, count = hints.routing_key, self._ctx.count
+        key = hints.routing_key
         if not key:
-            count("no_routing_id")
+            self._ctx.count("no_routing_id")
             return self._assign(workers)
-        now = self._ctx.now()
-        pin = self._pins.find(key, now)
-        if pin is None:
-            count("vacant")
-            chosen = self._assign(workers)
-            self._pins.pin(key, chosen.url, now)
-            return chosen
-        return self._return(pin, workers)
+        chosen = self._return(self._pins.recall(key), workers)
+        self._pins.settle(key, chosen.url, self._ctx.now())
+        return chosen
 
     def forget(self, url: str) -> None:
         """Unpin every key from a removed worker."""
@@ -81,19 +76,19 @@ class Manual(Policy):
         """The number of remembered keys."""
         return {"entries": len(self._pins)}
 
-    def _return(self, pin: Pin, workers: Sequence[Worker]) -> Worker:
-        """Place a known key."""
+    def _return(self, homes: Sequence[str] | None, workers: Sequence[Worker]) -> Worker:
+        """The first of a key's homes that is a candidate, else a worker newly assigned."""
+        if homes is None:
+            self._ctx.count("vacant")
+            return self._assign(workers)
         by_url = self._index.by_url(workers)
-        for url in pin.urls():
+        for url in homes:
             known = by_url.get(url)
             if known is not None:
                 self._ctx.count("occupied_hit")
-                self._pins.follow(pin, url)
                 return known
         self._ctx.count("occupied_miss")
-        chosen = self._assign(workers)
-        self._pins.append(pin, chosen.url)
-        return chosen
+        return self._assign(workers)
 
     def _any(self, workers: Sequence[Worker]) -> Worker:
         return uniform(workers, self._ctx.rng)

@@ -28,8 +28,6 @@ from smg.fleet.structures.node_table import NO_NODE, NodeTable
 
 MAX_DEPTH = 256
 MAX_ENTRIES = 262_144
-_STALE_ENTRIES = 1024
-"""Heap entries of forgotten holders that are not worth a rebuild."""
 
 
 class Match(Generic[AnyStr]):
@@ -140,7 +138,7 @@ class RadixTree(Generic[AnyStr]):
             del table.holders[node][url]
             if not table.holders[node]:
                 self._remove(node)
-        if len(self._heap) > 2 * self.entries + _STALE_ENTRIES:
+        if len(self._heap) > 2 * self.entries:
             self._rebuild_heap()
 
     def _grow(self, found: Match[AnyStr], url: str) -> None:

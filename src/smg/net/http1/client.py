@@ -20,6 +20,7 @@ from smg.net.http1.codec import MAX_HEAD_BYTES, ChunkedDecoder, ProtocolError, R
 # How much of an answer may arrive before somebody reads it.
 UNREAD_BYTES = 256 * 1024
 _INTERIM = 200
+_SWITCHING_PROTOCOLS = 101
 _BODYLESS = frozenset({204, 304})
 
 
@@ -46,7 +47,18 @@ class Reply:
     `complete` says that all of the body has arrived.
     """
 
-    __slots__ = ("_connection", "_done", "_error", "_pieces", "_size", "_write", "complete", "head", "status")
+    __slots__ = (
+        "_connection",
+        "_done",
+        "_error",
+        "_paused",
+        "_pieces",
+        "_size",
+        "_write",
+        "complete",
+        "head",
+        "status",
+    )
 
     def __init__(self, head: ResponseHead, connection: UpstreamConnection) -> None:
         self.head = head
@@ -55,6 +67,7 @@ class Reply:
         self._connection = connection
         self._pieces: list[bytes] = []
         self._size = 0
+        self._paused = False
         self._error: UpstreamError | None = None
         self._write: Callable[[bytes], None] | None = None
         self._done: asyncio.Future[None] | None = None
@@ -111,24 +124,27 @@ class Reply:
 
         `hold` and `unhold` set the pace meanwhile.
         """
-        for piece in self._pieces:
+        if not self._paused and not self.complete:
+            self._connection.unhold()  # before the first piece, with which the client may fall behind
+        pieces, self._pieces = self._pieces, []
+        for piece in pieces:
             write(piece)
-        self._pieces = []
         self._write = write
         while not self.complete:
             if self._error is not None:
                 raise self._error
             self._done = asyncio.get_running_loop().create_future()
-            self._connection.unhold()
             await self._done
 
     def hold(self) -> None:
         """Read no more for the moment: the client does not keep up."""
+        self._paused = True
         if not self.complete:
             self._connection.hold()
 
     def unhold(self) -> None:
         """Read on."""
+        self._paused = False
         if not self.complete:
             self._connection.unhold()
 
@@ -215,7 +231,11 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             return await waiter
         except BaseException:
-            self.abort()
+            if self._waiter is waiter:
+                self.abort()
+            elif not waiter.cancelled() and waiter.exception() is None:
+                # Cancelled while the answer came. If it is complete, the connection may serve somebody else by now.
+                waiter.result().close()
             raise
 
     # --- what a piped request body calls
@@ -249,13 +269,15 @@ class UpstreamConnection(asyncio.Protocol):
             self.fail(UpstreamError("call_upstream_request_error", f"the worker's answer is not HTTP: {error.reason}"))
 
     def eof_received(self) -> bool:
+        if self.idle:
+            self.abort()  # at once, so that nobody picks it up meanwhile
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.broken = True
+        ended_here, self.broken = self.broken, True
         self._owner.forget(self)
         reply = self._reply
-        if reply is not None and self._left == self._UNTIL_CLOSE and self._decoder is None and exc is None:
+        if reply is not None and self._left == self._UNTIL_CLOSE and exc is None and not ended_here:
             self._complete(reply)
         elif reply is not None:
             self.fail(UpstreamError("read_response_body_failed", "the worker broke its answer off"))
@@ -292,18 +314,25 @@ class UpstreamConnection(asyncio.Protocol):
             data = data[end + 4 :]
             if head.status >= _INTERIM:
                 break
+            if head.status == _SWITCHING_PROTOCOLS:
+                raise ProtocolError("it switches protocols unasked")
+            self.reused = False  # the worker has the request: it must not be sent once more
         self._begin_reply(head, data)
 
     def _begin_reply(self, head: ResponseHead, data: bytes) -> None:
         waiter = self._waiter
         assert waiter is not None
         self._waiter = None
+        if waiter.done():
+            self.abort()  # cancelled a moment ago
+            return
         reply = self._reply = Reply(head, self)
+        waiter.set_result(reply)
         length = head.content_length
-        if head.chunked:
-            self._decoder = ChunkedDecoder()
-        elif head.status in _BODYLESS:
+        if head.status in _BODYLESS:
             self._left = length = 0
+        elif head.chunked:
+            self._decoder = ChunkedDecoder()
         elif length is None:
             self._left = self._UNTIL_CLOSE
             head.keep_alive = False
@@ -315,8 +344,6 @@ class UpstreamConnection(asyncio.Protocol):
             self._complete(reply)
         elif data:
             self._take_body(reply, data)
-        if not waiter.done():
-            waiter.set_result(reply)
 
     def _take_body(self, reply: Reply, data: bytes) -> None:
         decoder = self._decoder

@@ -44,7 +44,17 @@ class RequestHead:
     `content_length` is None without one; `chunked` excludes it.
     """
 
-    __slots__ = ("chunked", "content_length", "expects_continue", "headers", "http10", "keep_alive", "method", "path", "query")
+    __slots__ = (
+        "chunked",
+        "content_length",
+        "expects_continue",
+        "headers",
+        "http10",
+        "keep_alive",
+        "method",
+        "path",
+        "query",
+    )
 
     def __init__(self, method: str, path: str, query: str, headers: dict[bytes, bytes], *, http10: bool) -> None:
         self.method = method
@@ -109,7 +119,7 @@ def parse_request_head(head: bytes) -> RequestHead:
     lines = head.split(b"\r\n")
     method, path, query, http10 = _request_line(lines[0])
     _check_characters(head, len(lines))
-    if len(lines) > MAX_HEADERS:
+    if len(lines) - 1 > MAX_HEADERS:
         raise ProtocolError("too many headers", 431)
     headers: dict[bytes, bytes] = {}
     names = _NAMES
@@ -137,9 +147,14 @@ def parse_response_head(head: bytes) -> ResponseHead:
     start = lines[0]
     code = start[9:12]
     http10 = start.startswith(b"HTTP/1.0 ")
-    if not (http10 or start.startswith(b"HTTP/1.1 ")) or not code.isdigit() or start[12:13] not in (b"", b" "):
+    if (
+        not (http10 or start.startswith(b"HTTP/1.1 "))
+        or not code.isdigit()
+        or code < b"100"
+        or start[12:13] not in (b"", b" ")
+    ):
         raise ProtocolError("not an HTTP/1.1 response")
-    if len(lines) > MAX_HEADERS:
+    if len(lines) - 1 > MAX_HEADERS:
         raise ProtocolError("too many headers")
     fields = []
     names = _NAMES
@@ -162,7 +177,13 @@ def _request_line(line: bytes) -> tuple[str, str, str, bool]:
         raise ProtocolError("unsupported version", 505 if version.startswith(b"HTTP/") else 400)
     if len(target) > MAX_TARGET_BYTES:
         raise ProtocolError("request target too long", 414)
-    if not method or method.translate(None, _TOKEN) or not target.isascii() or target[:1] not in (b"/", b"*") or b"#" in target:
+    if (
+        not method
+        or method.translate(None, _TOKEN)
+        or not target.isascii()
+        or target[:1] not in (b"/", b"*")
+        or b"#" in target
+    ):
         raise ProtocolError("malformed request line")
     path, _, query = target.decode("ascii").partition("?")
     return method.decode("ascii"), path, query, version == b"HTTP/1.0"
@@ -170,7 +191,11 @@ def _request_line(line: bytes) -> tuple[str, str, str, bool]:
 
 def _check_characters(head: bytes, lines: int) -> None:
     """Line ends are CRLF and nothing else; no other control character stands anywhere."""
-    if head.count(b"\r") != lines - 1 or head.count(b"\n") != lines - 1 or len(head.translate(None, _CONTROLS)) != len(head):
+    if (
+        head.count(b"\r") != lines - 1
+        or head.count(b"\n") != lines - 1
+        or len(head.translate(None, _CONTROLS)) != len(head)
+    ):
         raise ProtocolError("illegal character in the head")
 
 
@@ -243,7 +268,7 @@ class ChunkedDecoder:
                 continue
             line_end = data.find(b"\r\n", position)
             if line_end < 0:
-                if end - position > MAX_CHUNK_LINE_BYTES:
+                if end - position > MAX_CHUNK_LINE_BYTES + 1:  # its CR may be there already
                     raise ProtocolError("chunk header too long")
                 break
             line = data[position:line_end]
@@ -252,8 +277,10 @@ class ChunkedDecoder:
                 self._left = _chunk_size(line) or self._TRAILERS
             elif line:
                 self._trailer_bytes += len(line)
-                if self._trailer_bytes > MAX_TRAILER_BYTES:
+                if self._trailer_bytes > MAX_TRAILER_BYTES or len(line) > MAX_CHUNK_LINE_BYTES:
                     raise ProtocolError("trailers too long")
+                if b"\r" in line or b"\n" in line:
+                    raise ProtocolError("malformed trailer")
             else:
                 self.done = True
                 self.rest = data[position:]

@@ -84,8 +84,11 @@ class Pool:
             raise UpstreamTimeout("call_upstream_timeout", "connecting to the worker timed out") from None
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise UpstreamError("call_upstream_connection_failed", f"could not connect to the worker: {reason}") from error
-        self._all.add(connection)
+            raise UpstreamError(
+                "call_upstream_connection_failed", f"could not connect to the worker: {reason}"
+            ) from error
+        if not connection.broken:  # it may have come and gone
+            self._all.add(connection)
         return connection
 
     # --- what connections report

@@ -55,6 +55,7 @@ class ServerConnection(asyncio.Protocol):
         "_drained",
         "_exchange",
         "_fresh",
+        "_half_closed",
         "_held_for_backlog",
         "_held_for_body",
         "_left",
@@ -63,12 +64,13 @@ class ServerConnection(asyncio.Protocol):
         "_quiet_since",
         "_server",
         "_task",
-        "_writable",
+        "_unsent_bytes",
         "closing",
         "gone",
         "now",
         "peer",
         "transport",
+        "writable",
     )
 
     transport: asyncio.Transport
@@ -89,10 +91,12 @@ class ServerConnection(asyncio.Protocol):
         self._quiet_since = self.now()
         self._held_for_backlog = False
         self._held_for_body = False
-        self._writable = True
+        self.writable = True
         self._drained: asyncio.Future[None] | None = None
         self._linger_until = 0.0
         self._linger_bytes = 0
+        self._unsent_bytes = 0
+        self._half_closed = False
 
     # --- events of the transport
 
@@ -123,8 +127,12 @@ class ServerConnection(asyncio.Protocol):
         """The client will send no more. That ends an upload; it also counts as leaving, whatever is under way."""
         exchange = self._exchange
         if exchange is not None and not exchange.body.complete:
+            self._half_closed = True
             exchange.body.fail(GatewayError("request_body_aborted", "the client ended the request body early"))
+            if exchange.status:
+                self._cancel()
             return True  # a client that still listens gets to read why
+        self.closing = True
         self._cancel()
         return False
 
@@ -139,48 +147,52 @@ class ServerConnection(asyncio.Protocol):
             self._drained.set_result(None)
 
     def pause_writing(self) -> None:
-        self._writable = False
+        self.writable = False
         if self._exchange is not None and self._exchange.on_writable is not None:
             self._exchange.on_writable(False)
 
     def resume_writing(self) -> None:
-        self._writable = True
+        self.writable = True
         if self._exchange is not None and self._exchange.on_writable is not None:
             self._exchange.on_writable(True)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
+        if self._held_for_backlog and self._exchange is None:
+            self._next()
 
     # --- requests coming in
 
     def _advance(self, data: bytes) -> None:
-        """Parse and hand over requests until one is under way or the bytes run out."""
+        """Parse and hand over requests until one is under way, the client falls behind, or the bytes run out."""
         self._advancing = True
         try:
-            while data and self._exchange is None and not self.closing:
+            while data and self._exchange is None and self.writable and not self.closing:
                 end = data.find(b"\r\n\r\n")
                 if end <= 0 or data[0] in b"\r\n":
-                    data = self._incomplete_head(data, end)
-                    if not data:
-                        return
-                    continue
-                data = self._begin(parse_request_head(data[:end]), data, end + 4)
+                    data, whole = self._incomplete_head(data, end)
+                    if not whole:
+                        break
+                else:
+                    data = self._begin(parse_request_head(data[:end]), data, end + 4)
             self._backlog = data
         except ProtocolError as error:
             self._refuse(error)
         finally:
             self._advancing = False
+        if self._backlog or self._held_for_backlog:
+            self._bound_backlog()
 
-    def _incomplete_head(self, data: bytes, end: int) -> bytes:
-        """Skip blank lines that some clients send between requests; keep the rest for later. Returns what to parse."""
+    @staticmethod
+    def _incomplete_head(data: bytes, end: int) -> tuple[bytes, bool]:
+        """Skip blank lines that some clients send between requests. Returns the rest, and whether a head is whole in it."""
         stripped = data.lstrip(b"\r\n") if data[0] in b"\r\n" else data
         if stripped is not data and end >= 0 and b"\r\n\r\n" in stripped:
-            return stripped
+            return stripped, True
         if len(stripped) > MAX_HEAD_BYTES:
             raise ProtocolError("request head too large", 431)
         if stripped.count(b"\n") != stripped.count(b"\r\n"):
             raise ProtocolError("bare line feed in the head")
-        self._backlog = stripped
-        return b""
+        return stripped, False
 
     def _begin(self, head: RequestHead, data: bytes, body_at: int) -> bytes:
         """Start the exchange of a head; returns the bytes that follow what is known to be its body."""
@@ -250,9 +262,15 @@ class ServerConnection(asyncio.Protocol):
             data = self._take_body(data)
         if data:
             self._backlog += data
-            if len(self._backlog) > BACKLOG_BYTES and not self._held_for_backlog:
-                self._held_for_backlog = True
-                self._set_reading()
+            self._bound_backlog()
+
+    def _bound_backlog(self) -> None:
+        """Read on only while there is room for more, and a client that takes its answers."""
+        full = len(self._backlog) > BACKLOG_BYTES or (self._exchange is None and not self.writable)
+        held = full and not self.closing
+        if held is not self._held_for_backlog:
+            self._held_for_backlog = held
+            self._set_reading()
 
     def _refuse(self, error: ProtocolError) -> None:
         """Answer a head that is not HTTP/1.1 and end the connection."""
@@ -276,7 +294,6 @@ class ServerConnection(asyncio.Protocol):
             return
         self._exchange = None
         self._task = None
-        exchange.on_writable = None
         if self.gone or self._linger_until:
             return
         if exchange.status == 0 or exchange.streaming:
@@ -295,17 +312,19 @@ class ServerConnection(asyncio.Protocol):
             self._server.loop.call_soon(self._task.cancel)
 
     def _next(self) -> None:
-        if self._held_for_backlog or self._held_for_body:
-            self._held_for_backlog = self._held_for_body = False
+        if self._held_for_body:
+            self._held_for_body = False
             self._set_reading()
         if self._backlog and not self._advancing:
             data, self._backlog = self._backlog, b""
             self._advance(data)
+        elif self._held_for_backlog and not self._advancing:
+            self._bound_backlog()
 
     def _linger(self) -> None:
         """End our side; drop what still comes for a moment, so that the client can read the answer."""
         self._backlog = b""
-        if not self.transport.can_write_eof():
+        if not self.transport.can_write_eof() or self.transport.is_closing():
             self.transport.close()
             return
         self._linger_until = self.now() + LINGER_SECS
@@ -316,12 +335,15 @@ class ServerConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cut the connection."""
+        self.closing = True
         if not self.gone:
             self.transport.abort()
 
     def close_when_idle(self) -> None:
         """Part of a shutdown: close now, or right after the exchange under way."""
-        if self._exchange is None:
+        if self._exchange is not None:
+            self._exchange.end_connection()
+        elif not self._linger_until:
             self.transport.close()
 
     @property
@@ -361,7 +383,7 @@ class ServerConnection(asyncio.Protocol):
 
     async def drain(self) -> None:
         """Wait until the client has read enough for us to write on."""
-        while not self._writable and not self.gone:
+        while not self.writable and not self.gone:
             self._drained = self._server.loop.create_future()
             await self._drained
 
@@ -375,7 +397,9 @@ class ServerConnection(asyncio.Protocol):
         """Act on what is due, once an interval."""
         limits = self._server.limits
         exchange = self._exchange
-        if self._linger_until:
+        if exchange is None and self.transport.get_write_buffer_size():
+            self._await_reader(now)
+        elif self._linger_until:
             if now > self._linger_until:
                 self.transport.abort()
         elif exchange is None:
@@ -386,19 +410,38 @@ class ServerConnection(asyncio.Protocol):
         elif not exchange.body.complete:
             body = exchange.body
             stall_secs = limits.upload_stall_timeout_secs
-            if stall_secs and not body.held and now - body.last_piece_at > stall_secs:
+            if self._half_closed and not body.wanted:
+                self._cancel()  # whoever waits for something else would not hear of it
+            elif stall_secs and body.wanted and not body.held and now - body.last_piece_at > stall_secs:
                 body.fail(GatewayError("request_body_stalled", f"no request body byte came for {stall_secs:g} s"))
-        if exchange is not None and exchange.comments_due(now, limits.sse_keepalive_secs):
+        if exchange is not None and self.writable and exchange.comments_due(now, limits.sse_keepalive_secs):
             exchange.write(KEEP_ALIVE)
+
+    def _await_reader(self, now: float) -> None:
+        """The answer is not all sent: its client may read slowly, but not stop reading."""
+        unsent_bytes = self.transport.get_write_buffer_size()
+        timeout_secs = self._server.limits.idle_timeout_secs
+        if unsent_bytes != self._unsent_bytes:
+            self._unsent_bytes = unsent_bytes
+            self._quiet_since = now
+        elif timeout_secs and now - self._quiet_since > timeout_secs:
+            self.transport.abort()
+        if self._linger_until:
+            self._linger_until = now + LINGER_SECS
 
     def check_peer(self) -> None:
         """While nothing is read, a leaving client shows only in the state of its socket."""
-        if has_left(self.transport):
-            if not self.eof_received():
-                self.transport.close()
+        if has_left(self.transport) and not self.eof_received():
+            self.transport.close()
 
 
-_REFUSALS = {400: "Bad Request", 414: "URI Too Long", 431: "Request Header Fields Too Large", 501: "Not Implemented", 505: "HTTP Version Not Supported"}
+_REFUSALS = {
+    400: "Bad Request",
+    414: "URI Too Long",
+    431: "Request Header Fields Too Large",
+    501: "Not Implemented",
+    505: "HTTP Version Not Supported",
+}
 
 
 class HeldConnections:
@@ -411,8 +454,9 @@ class HeldConnections:
         self._members: dict[ServerConnection, _HeldConnection] = {}
 
     def add(self, connection: ServerConnection) -> None:
-        self._members[connection] = held = _HeldConnection(connection)
-        self._sweeper.add(held)
+        if connection not in self._members:
+            self._members[connection] = held = _HeldConnection(connection)
+            self._sweeper.add(held)
 
     def discard(self, connection: ServerConnection) -> None:
         held = self._members.pop(connection, None)

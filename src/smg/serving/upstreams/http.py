@@ -38,13 +38,14 @@ class Link:
         """The request line and the headers that are the same for every call to a path."""
         head = self._heads.get(path)
         if head is None:
-            head = b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n" % (path.encode(), self._authority)
+            line, host = path.encode(), self._authority
+            head = b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n" % (line, host)
             self._heads[path] = head
         return head
 
 
 class HttpUpstream:
-    """All links to HTTP workers. `request_timeout_secs` covers one whole exchange with a worker, its stream included."""
+    """All links to HTTP workers. `request_timeout_secs` covers one whole exchange with a worker, stream included."""
 
     def __init__(self, options: PoolOptions, request_timeout_secs: float) -> None:
         self._options = options
