@@ -254,6 +254,7 @@ def sees(policy, value):
         if id(found) not in seen and not isinstance(found, type) and not callable(found):
             seen.add(id(found))
             heap += gc.get_referents(found)
+            heap += list(found) if isinstance(found, dict) else []  # the collector skips keys that are text
     return False
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import sys
 
 import uvloop
@@ -14,6 +16,8 @@ from smg.errors import ConfigError
 from smg.telemetry.logs import start_logs
 
 _REFUSED = 2
+# Young objects between two passes of the garbage collector; Python's own value is 700.
+_COLLECT_AFTER = 20_000
 
 
 def run(settings: Settings) -> int:
@@ -23,8 +27,6 @@ def run(settings: Settings) -> int:
 
 
 async def _main(settings: Settings) -> int:
-    import os  # noqa: PLC0415
-
     logs = start_logs(
         level=settings.log_level,
         json=settings.log_json,
@@ -35,9 +37,20 @@ async def _main(settings: Settings) -> int:
     try:
         gateway = compose(settings, logs)
         await gateway.start()
+        _settle_memory()
         return await serve_until_signalled(gateway, settings.shutdown_grace_period_secs)
     except ConfigError as error:
         sys.stderr.write("".join(f"{problem}\n" for problem in error.problems))
         return _REFUSED
     finally:
         logs.close()
+
+
+def _settle_memory() -> None:
+    """Tell the garbage collector what is here to stay, and to look at the rest less often.
+
+    Requests leave almost no cycles behind, so that most passes over young objects find nothing.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, 20, 20)

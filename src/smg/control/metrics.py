@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from smg.net.exchange import Exchange
@@ -13,8 +14,8 @@ from smg.telemetry.metrics import Metrics
 def routes(metrics: Metrics) -> Sequence[Route]:
     """GET /metrics, in Prometheus' text format."""
 
-    def scrape(exchange: Exchange) -> None:
-        body, content_type = render(metrics)
+    async def scrape(exchange: Exchange) -> None:
+        body, content_type = await asyncio.to_thread(render, metrics)  # thousands of series take their time
         exchange.answer(200, body, content_type.encode())
 
     return [Route("GET", "/metrics", scrape)]

@@ -49,6 +49,10 @@ class HttpAccounts:
             exchange.status or CLIENT_LEFT,
             int((now - exchange.started_at) * 1e6),
             exchange.request_id,
+            exchange.worker,
+            exchange.body.size,
+            exchange.bytes_out,
+            exchange.error_code,
         )
 
     def ages_secs(self) -> list[float]:

@@ -1,8 +1,8 @@
 """The registry: which workers there are, and the one place that changes what is known about them.
 
-Readers take `registry.snapshot` (see `snapshot.py`), which is replaced wholesale with each change. Whoever
-needs to follow the fleet subscribes and gets one frozen `Change` after each mutation, with the snapshot
-already in place.
+Readers take `registry.snapshot` (see `snapshot.py`), which is replaced wholesale when a registration changes; a
+status is the worker's own and shows at once. Whoever needs to follow the fleet subscribes and gets one frozen
+`Change` after each mutation, with the snapshot already in place.
 
 A worker's `revision` grows when its registration changes (patch, replace), so that a result obtained under
 an older one (a health probe, a late replacement) is recognised and dropped. Requests move a worker's
@@ -87,7 +87,7 @@ class Registry:
     def serving(self, name: str) -> tuple[Worker, ...]:
         """Every worker that serves a canonical name, ready or not; empty if the model is unknown."""
         snapshot = self.snapshot
-        return snapshot.models.get(name, snapshot.wildcards).workers
+        return snapshot.models.get(name, snapshot.wildcards)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` after each change. It must not change the registry itself."""
@@ -166,7 +166,7 @@ class Registry:
         worker.status = status
         if status is not Status.READY:
             worker.overloaded = False  # a report of an engine that was well says nothing now
-        self._publish(change)
+        self._tell(change)
         return True
 
     def remove(self, worker_id: str) -> Worker | None:
@@ -179,18 +179,21 @@ class Registry:
     def _aliased(self, models: tuple[ModelCard, ...]) -> tuple[ModelCard, ...]:
         """The cards, with the configured aliases of their models added."""
         return tuple(
-            replace(card, aliases=tuple(dict.fromkeys([*card.aliases, *self._aliases_of(card.id)])))
-            for card in models
+            replace(card, aliases=tuple(dict.fromkeys([*card.aliases, *self._aliases_of(card.id)]))) for card in models
         )
 
     def _aliases_of(self, model: str) -> list[str]:
         return [alias for alias, target in self._configured.items() if target == model]
 
     def _publish(self, change: Change) -> None:
+        """Put a snapshot of the changed registrations in place, then tell."""
         last = self.snapshot
         self.snapshot = take(
             self._workers.values(), version=last.version + 1, configured=self._configured, owners=last.aliases
         )
+        self._tell(change)
+
+    def _tell(self, change: Change) -> None:
         for listener in self._listeners:
             listener(change)
 

@@ -43,9 +43,9 @@ class Exchange:
     """One request on one connection.
 
     `query` is raw, without its question mark. `peer` is the client's address. `params` holds what a route template
-    matched. `events` says that the answer is an event stream, `tail` holds its last bytes. `request_id`, `route` and `error_code`
-    are notes of the filters around every route. `status` is zero until
-    the answer's head is on its way. Times are of `time.perf_counter`, except `written_at`, which is of the loop's clock.
+    matched. `events` says that the answer is an event stream, `tail` holds its last bytes. `request_id`, `route`,
+    `error_code` and `worker` are notes for the accounts. `status` is zero until the answer's head is on its way,
+    `bytes_out` counts its body. Times are of `time.perf_counter`, except `written_at`, which is of the loop's clock.
     """
 
     __slots__ = (
@@ -55,6 +55,7 @@ class Exchange:
         "_wire",
         "answered_at",
         "body",
+        "bytes_out",
         "error_code",
         "events",
         "head",
@@ -69,6 +70,7 @@ class Exchange:
         "status",
         "streaming",
         "tail",
+        "worker",
         "written_at",
     )
 
@@ -87,6 +89,8 @@ class Exchange:
         self.streaming = False
         self.events = False
         self.request_id = ""
+        self.worker = ""
+        self.bytes_out = 0
         self.error_code = ""
         self.params: dict[str, str] = {}
         self.route: Route | None = None
@@ -138,6 +142,7 @@ class Exchange:
         elif self.method == "HEAD":
             self._begin(status, block, b"content-length: %d\r\n\r\n" % len(body), dated=dated)
         else:
+            self.bytes_out = len(body)
             self._begin(status, block, b"content-length: %d\r\n\r\n%b" % (len(body), body), dated=dated)
 
     # --- an answer in pieces
@@ -164,6 +169,7 @@ class Exchange:
         if wire.gone or not piece or self._bodyless:
             return
         self.written_at = wire.now()
+        self.bytes_out += len(piece)
         self.tail = piece if len(piece) >= TAIL_BYTES else (self.tail + piece)[-TAIL_BYTES:]
         wire.transport.write(piece if self.head.http10 else b"%x\r\n%b\r\n" % (len(piece), piece))
 

@@ -22,7 +22,7 @@ class Sweepable(Protocol):
 
 def interval_for(*timeouts_secs: float) -> float:
     """A quarter of the shortest timeout, within bounds: what keeps every deadline within 25 % of its value."""
-    shortest = min((t for t in timeouts_secs if t > 0), default=MAX_INTERVAL_SECS)
+    shortest = min((t for t in timeouts_secs if t > 0), default=4 * MAX_INTERVAL_SECS)
     return max(MIN_INTERVAL_SECS, min(MAX_INTERVAL_SECS, shortest / 4))
 
 
@@ -57,7 +57,7 @@ class Sweeper:
             for member in tuple(self._members):
                 member.sweep(now)
         finally:  # a member that fails costs nobody else their deadlines
-            if self._members:
+            if self._members and self._timer is None:
                 self._timer = self._loop.call_later(self._interval_secs, self._run)
 
     def stop(self) -> None:

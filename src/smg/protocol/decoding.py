@@ -1,12 +1,14 @@
 """From the bytes of a body to a request, or to the reason why it is none.
 
-One pass of a compiled decoder, which refuses whatever strict JSON does not allow, with one exception: text
-that it skips may be broken UTF-8. A second look closes that gap, because an engine might choke on it, or
-read it differently.
+One pass of a compiled decoder, which refuses whatever strict JSON does not allow, with two exceptions in what it skips:
+text may be broken UTF-8, and an integer may have any length. A second look closes these gaps, because an engine might
+choke on either, or read it differently.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -38,6 +40,11 @@ _DECODERS: dict[type[Request], msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind, dec_hook=take_model) for kind in KINDS
 }
 
+# The longest integer that Python reads from text by default, and with it the JSON readers of most engines.
+_MOST_DIGITS = 4300
+_SAMPLE_BYTES = 512
+_SAMPLED_DIGITS = re.compile(rb"[0-9]{%d}" % (_MOST_DIGITS // _SAMPLE_BYTES))
+
 # The decoder quotes what it did not expect, and that may be as long as the body.
 _LONGEST_REASON_CHARS = 300
 
@@ -54,11 +61,24 @@ def decode(kind: type[R], body: bytes) -> R:
         request: R = _DECODERS[kind].decode(body)
         if not body.isascii():
             body.decode()
+        if len(body) > _MOST_DIGITS and _may_hold_long_digits(body):
+            json.loads(body, parse_int=_bounded_int)
     except (ValueError, RecursionError) as error:
         raise ParseFailure(_reason(error)) from None
     if tally.models > 1:
         raise ParseFailure("The request is ambiguous: the member `model` is there more than once")
     return request
+
+
+def _may_hold_long_digits(body: bytes) -> bool:
+    """Whether a run of more than `_MOST_DIGITS` digits is possible: such a run shows in every sample taken from it."""
+    return _SAMPLED_DIGITS.search(body[::_SAMPLE_BYTES]) is not None
+
+
+def _bounded_int(digits: str) -> int:
+    if len(digits.lstrip("-")) > _MOST_DIGITS:
+        raise ValueError(f"An integer has more than {_MOST_DIGITS} digits")
+    return 0
 
 
 def _reason(error: Exception) -> str:

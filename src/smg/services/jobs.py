@@ -52,9 +52,7 @@ class JobQueue:
     record of an older one.
     """
 
-    def __init__(
-        self, *, capacity: int = 1000, concurrency: int = 200, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, *, capacity: int = 1000, concurrency: int = 200, now: Callable[[], float] = time.time) -> None:
         self._capacity = capacity
         self._concurrency = concurrency
         self._now = now
@@ -121,9 +119,7 @@ class JobQueue:
             log.warning("job failed", job=job.job_type, worker=job.worker_url, reason=str(error))
         except Exception as error:
             self._fail(job, f"{type(error).__name__}: {error}")
-            log.exception(
-                "job failed inside the gateway", job=job.job_type, worker=job.worker_url, error=error
-            )
+            log.exception("job failed inside the gateway", job=job.job_type, worker=job.worker_url, error=error)
 
     def _fail(self, job: Job, message: str) -> None:
         job.status = "failed"

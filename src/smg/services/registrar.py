@@ -87,8 +87,7 @@ class Registrar:
         return self._begin(spec, self._jobs.submit)
 
     def add_static(self, urls: Iterable[str], api_key: str | None) -> None:
-        """Begin the registrations of the workers named at start-up, all at once; they get the gateway's own
-        key.
+        """Begin to register the workers named at start-up, all at once, with the gateway's own key.
 
         Raises SpecError for a URL that is none.
         """
@@ -142,9 +141,7 @@ class Registrar:
         settle_secs = health_options(self._health, worker).drain_settle_secs
         if worker.status is Status.READY and settle_secs:
             self._registry.set_status(worker_id, Status.DRAINING, worker.revision)
-            self._jobs.submit_beside(
-                "RemoveWorker", worker_id, worker.url, partial(self._drain, worker, settle_secs)
-            )
+            self._jobs.submit_beside("RemoveWorker", worker_id, worker.url, partial(self._drain, worker, settle_secs))
         else:
             self._leave(worker)
         return True
@@ -169,9 +166,7 @@ class Registrar:
             self._registry.add(worker)
         finally:
             self._forget(worker_id)
-        log.info(
-            "worker registered", worker=worker.url, runtime=worker.runtime, model=worker.model_id or "any"
-        )
+        log.info("worker registered", worker=worker.url, runtime=worker.runtime, model=worker.model_id or "any")
 
     async def _replace(self, worker_id: str, revision: int, spec: WorkerSpec) -> None:
         found = await self._examine(lambda: spec)

@@ -5,8 +5,6 @@ The series of an endpoint and model are looked up once and kept, so that a reque
 
 from __future__ import annotations
 
-import time
-
 from smg.errors import GatewayError, PlacementError, UpstreamError, UpstreamTimeout
 from smg.fleet.worker import Worker
 from smg.serving.call import Call
@@ -16,7 +14,6 @@ from smg.telemetry.metrics import Metrics
 _ROUTER = "http"
 _BACKEND = "regular"
 _MODE = "http"
-_NO_MODEL = "unknown"
 
 
 class CallAccounts:
@@ -25,14 +22,15 @@ class CallAccounts:
     def __init__(self, metrics: Metrics, policy_name: str) -> None:
         self._metrics = metrics
         self._policy_name = policy_name
-        self._requests: dict[tuple[str, str | None, bool], tuple[Counter, Histogram]] = {}
+        self._requests: dict[tuple[str, str, bool], tuple[Counter, Histogram]] = {}
         self._selections: dict[str | None, Counter] = {}
         self._responses: dict[int, Counter] = {}
         self._outcomes: dict[tuple[str, bool], Counter] = {}
+        self._body_paths: dict[tuple[str, str], Counter] = {}
 
     def began(self, call: Call) -> Histogram:
         """A call begins; returns where its duration belongs."""
-        key = (call.endpoint.name, call.model, call.stream)
+        key = (call.endpoint.name, call.label, call.stream)
         series = self._requests.get(key)
         if series is None:
             series = self._series(call)
@@ -46,7 +44,7 @@ class CallAccounts:
         counter = self._selections.get(worker.model_id)
         if counter is None:
             counter = self._metrics.worker_selection.labels(
-                worker.worker_type, worker.connection_mode, call.model or _NO_MODEL, self._policy_name
+                worker.worker_type, worker.connection_mode, call.label, self._policy_name
             )
             self._selections[worker.model_id] = counter
         counter.value += 1
@@ -95,7 +93,11 @@ class CallAccounts:
 
     def body_path(self, path: str, reason: str) -> None:
         """How the request's body is taken, and why."""
-        self._metrics.router_request_body_path.labels(path, reason).inc()
+        key = (path, reason)
+        counter = self._body_paths.get(key)
+        if counter is None:
+            counter = self._body_paths[key] = self._metrics.router_request_body_path.labels(path, reason)
+        counter.value += 1
 
     def routing_key_source(self, source: str) -> None:
         """A sticky session was named by a header, or by the body's `rid`."""
@@ -107,7 +109,7 @@ class CallAccounts:
             del self._outcomes[key]
 
     def _series(self, call: Call) -> tuple[Counter, Histogram]:
-        labels = (_ROUTER, _BACKEND, _MODE, call.model or _NO_MODEL, call.endpoint.name)
+        labels = (_ROUTER, _BACKEND, _MODE, call.label, call.endpoint.name)
         streaming = "true" if call.stream else "false"
         return (
             self._metrics.router_requests.labels(*labels, streaming),
@@ -115,10 +117,5 @@ class CallAccounts:
         )
 
     def _error(self, call: Call, kind: str) -> None:
-        labels = (_ROUTER, _BACKEND, _MODE, call.model or _NO_MODEL, call.endpoint.name)
+        labels = (_ROUTER, _BACKEND, _MODE, call.label, call.endpoint.name)
         self._metrics.router_request_errors.labels(*labels, kind).inc()
-
-
-def elapsed_secs(since: float) -> float:
-    """Seconds since a stamp of `time.perf_counter`."""
-    return time.perf_counter() - since

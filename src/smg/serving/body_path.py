@@ -31,7 +31,7 @@ def reason_to_buffer(
         return True, "policy_needs_text"
     if len(snapshot.models) > 1:
         return True, "model_ambiguous"
-    if any(worker.dp_rank is not None for worker in snapshot.workers):
+    if snapshot.ranked:
         return True, "worker_mutates_body"
     if length is None:
         return True, "no_content_length"

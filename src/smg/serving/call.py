@@ -8,6 +8,11 @@ from smg.fleet.hints import NO_HINTS, Hints
 from smg.protocol.requests import Request
 
 
+# Model labels of requests without a model, and of those whose model no worker serves.
+NO_MODEL = "unknown"
+UNSERVED_MODEL = "other"
+
+
 class Endpoint(NamedTuple):
     """One inference route that forwards JSON to a worker's route of the same path.
 
@@ -25,17 +30,19 @@ class Endpoint(NamedTuple):
 class Call:
     """One request on its way to a worker.
 
-    `model` is canonical, None when the request names none. `body` holds the bytes to send; None when the client's body
+    `model` is canonical, None when the request names none; `label` is how metrics name it: a name that nobody serves is
+    not worth a series. `body` holds the bytes to send; None when the client's body
     passes through as it comes, which allows a single attempt. `stream` is what the request asked for.
     """
 
-    __slots__ = ("body", "endpoint", "hints", "model", "stream")
+    __slots__ = ("body", "endpoint", "hints", "label", "model", "stream")
 
     def __init__(
         self,
         endpoint: Endpoint,
         body: bytes | None,
         model: str | None,
+        label: str,
         *,
         stream: bool = False,
         hints: Hints = NO_HINTS,
@@ -43,5 +50,6 @@ class Call:
         self.endpoint = endpoint
         self.body = body
         self.model = model
+        self.label = label
         self.stream = stream
         self.hints = hints

@@ -99,6 +99,7 @@ class Dispatcher:
     async def _call(self, exchange: Exchange, call: Call, attempts: Attempts, worker: Worker) -> bool:
         """Send to a worker and relay its answer, or keep the answer back while another attempt may do better."""
         link = self._upstream.link(worker)
+        exchange.worker = worker.url
         reply = await self._upstream.send(link, call, exchange)
         try:
             if is_stream(reply.head):

@@ -7,10 +7,11 @@ headers alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
-from smg.fleet.hints import Hints
+from smg.fleet.hints import NO_HINTS, Hints
 from smg.fleet.policies.base import Policy
 from smg.fleet.registry import Registry
 from smg.fleet.selection import Selector
@@ -26,7 +27,7 @@ from smg.protocol.requests import Request
 from smg.protocol.rules import violations
 from smg.serving.accounts import CallAccounts
 from smg.serving.body_path import BodyPathOptions, reason_to_buffer
-from smg.serving.call import Call, Endpoint
+from smg.serving.call import NO_MODEL, UNSERVED_MODEL, Call, Endpoint
 
 _TARGET_HEADER = b"x-smg-target-worker"
 # What stands for a caller that names no key, in order. Its credential does not: callers often share one.
@@ -74,8 +75,9 @@ class Parser:
                 edits["model"] = msgspec.json.encode(model)
         hints = self._hints(exchange, self._selector.policy(model), tokens, request)
         if self._options.sticky_override:
-            self._name_session(hints, model, request)
-        return Call(endpoint, edit(body, edits), model, stream=bool(getattr(request, "stream", None)), hints=hints)
+            hints = self._with_session(hints, exchange, model, request)
+        stream = bool(getattr(request, "stream", None))
+        return Call(endpoint, edit(body, edits), model, self._label(model), stream=stream, hints=hints)
 
     def _unparsed(self, exchange: Exchange, endpoint: Endpoint, tokens: list[int] | None) -> Call | None:
         """The call whose body passes through, if nothing in the way of that; None if the body must be read."""
@@ -92,17 +94,24 @@ class Parser:
             self._accounts.body_path("buffered", "no_available_worker")
             return None
         self._accounts.body_path("streamed", reason)
-        return Call(endpoint, None, model, hints=self._hints(exchange, policy, tokens, None))
+        return Call(endpoint, None, model, self._label(model), hints=self._hints(exchange, policy, tokens, None))
+
+    def _label(self, model: str | None) -> str:
+        if model is None:
+            return NO_MODEL
+        return model if model in self._registry.snapshot.models else UNSERVED_MODEL
 
     def _hints(self, exchange: Exchange, policy: Policy, tokens: list[int] | None, request: Request | None) -> Hints:
+        """What the policy looks at; nothing else is worked out."""
+        if not policy.reads_text and not policy.reads_keys:
+            return NO_HINTS
         headers = exchange.headers
-        hints = Hints(
-            tokens=tokens,
-            routing_key=first_routing_key(headers, self._key_headers),
-            target=_text(headers.get(_TARGET_HEADER)),
-            identity=_identity(headers),
-        )
-        if request is not None and policy.reads_text:
+        hints = Hints(tokens=tokens)
+        if policy.reads_keys:
+            hints.routing_key = first_routing_key(headers, self._key_headers)
+            hints.target = _text(headers.get(_TARGET_HEADER))
+            hints.identity = _identity(headers)
+        if policy.reads_text and request is not None:
             hints.partition = cache_partition(request)
             if tokens is None:
                 hints.tokens = prompt_tokens(request)
@@ -110,17 +119,17 @@ class Parser:
                     hints.text = prompt_text(request)
         return hints
 
-    def _name_session(self, hints: Hints, model: str | None, request: Request) -> None:
+    def _with_session(self, hints: Hints, exchange: Exchange, model: str | None, request: Request) -> Hints:
         """Name the sticky session: by the routing key of the headers, else by the body's `rid`; one of each model."""
         source = "header"
-        session = session_of(hints.routing_key)
+        session = session_of(first_routing_key(exchange.headers, self._key_headers))
         if session is None:
             source = "rid"
             session = session_of(getattr(request, "rid", None))
-        if session is not None:
-            self._accounts.routing_key_source(source)
-            hints.routing_key = session
-            hints.session = f"{model}\0{session}"
+        if session is None:
+            return hints
+        self._accounts.routing_key_source(source)
+        return replace(hints, routing_key=session, session=f"{model}\0{session}")
 
 
 def _text(value: bytes | None) -> str | None:

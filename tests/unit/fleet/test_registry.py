@@ -243,3 +243,13 @@ def test_an_alias_passes_on_when_its_owner_leaves():
     registry.remove("c")
     registry.remove("a")
     assert registry.resolve("nick") == "n"
+
+
+def test_a_late_claim_does_not_take_an_alias_from_its_owner():
+    registry = Registry()
+    registry.add(worker("a"))
+    registry.add(worker("b", models=(ModelCard("n", ("nick",)),)))
+    registry.replace("a", 0, worker("a", models=(ModelCard("m", ("nick",)),)))
+    assert registry.resolve("nick") == "n"
+    registry.remove("b")
+    assert registry.resolve("nick") == "m"

@@ -29,15 +29,15 @@ def test_workers_are_found_by_id_url_and_model():
     assert fleet.serving("m") == (a, c)
     assert fleet.serving("n") == (b,)
     assert fleet.serving("x") == ()
-    assert fleet.models["m"].id == "m"
 
 
-def test_only_ready_workers_are_in_the_ready_part():
+def test_readiness_is_the_workers_own_and_of_now():
     a, b = worker("a", card("m")), worker("b", card("m"), status=Status.NOT_READY)
     fleet = take([a, b], version=1)
-    assert fleet.models["m"].workers == (a, b)
-    assert fleet.models["m"].ready == (a,)
+    assert fleet.serving("m") == (a, b)
     assert fleet.ready == (a,)
+    b.status = Status.READY
+    assert fleet.ready == (a, b)
 
 
 def test_a_worker_without_cards_serves_every_model_last():

@@ -325,3 +325,16 @@ def test_what_decodes_is_json_to_a_strict_reader_too(kind, pieces):
 def test_unknown_members_never_make_a_chat_unreadable(extra):
     unknown = {name: value for name, value in extra.items() if name not in ChatRequest.__struct_fields__}
     assert chat(**unknown).messages[0].content == "Hi"
+
+
+@pytest.mark.parametrize("spelling", ["1" * 4301, "-" + "1" * 4301, "1" * 9000])
+def test_an_integer_beyond_what_readers_take_is_refused_even_where_nobody_reads_it(spelling):
+    body = b'{"model":"m","messages":[],"x":[%s]}' % spelling.encode()
+    with pytest.raises(ParseFailure, match="4300 digits"):
+        decode(ChatRequest, body)
+
+
+@pytest.mark.parametrize("value", ["1" * 4300, '"' + "1" * 9000 + '"', "0." + "3" * 9000])
+def test_long_digits_that_are_no_long_integer_pass(value):
+    body = b'{"model":"m","messages":[],"x":[%s]}' % value.encode()
+    assert decode(ChatRequest, body).model == "m"

@@ -70,11 +70,12 @@ async def test_an_engine_that_stumbles_is_asked_three_times(inspector, engines, 
     assert len(clock.slept) == 2
 
 
-async def test_an_engine_that_comes_to_its_senses_is_read_in_full(inspector, engines):
+async def test_an_engine_that_comes_to_its_senses_is_read_in_full(inspector, engines, clock):
     answers = iter(["down", models("vllm", max_model_len=8)])
     engines.answers[URL + "/v1/models"] = lambda: next(answers, models("vllm", max_model_len=8))
     found = await inspector.inspect(spec())
     assert found == Inspection("vllm", {"served_model_name": "m", "max_model_len": "8"})
+    assert len(clock.slept) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000, b'"\\ud800"', b"[]"])

@@ -227,8 +227,12 @@ async def test_removing_a_worker_ends_its_update(site, eventually):
     site.registrar.update(worker.id, WorkerSpec(url=URL, priority=9))
     await eventually(lambda: site.jobs.record(worker.id).status == "processing")
     site.registrar.remove(worker.id)
+    assert site.jobs.record(worker.id) is None
+    asked = len(site.engines.calls)
+    site.held.set()
     await site.jobs.close()
     assert site.registry.snapshot.workers == ()
+    assert len(site.engines.calls) == asked
 
 
 # --- changes

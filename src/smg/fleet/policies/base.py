@@ -49,13 +49,15 @@ class Policy(Protocol):
     """A way to choose among workers.
 
     `name` is what the command line and labels say; `reads_text` tells that the prompt's text or tokens are
-    needed, so that a body must be read before placement; `options` is the frozen dataclass the constructor
-    takes, its fields named like the settings and defaulting to the flags' defaults.
+    needed, so that a body must be read before placement; `reads_keys` tells that routing keys are, and what else the
+    headers say of the caller; `options` is the frozen dataclass the constructor takes, its fields named like the
+    settings and defaulting to the flags' defaults.
     """
 
     name: ClassVar[str]
     options: ClassVar[type] = NoOptions
     reads_text: ClassVar[bool] = False
+    reads_keys: ClassVar[bool] = False
 
     def __init__(self, ctx: PolicyContext, options: Any = None) -> None: ...
 

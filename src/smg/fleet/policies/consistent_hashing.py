@@ -24,6 +24,7 @@ class ConsistentHashing(Policy):
     """Keeps the hash ring of the workers seen and not forgotten."""
 
     name: ClassVar[str] = "consistent_hashing"
+    reads_keys: ClassVar[bool] = True
 
     def __init__(self, ctx: PolicyContext, options: NoOptions | None = None) -> None:  # noqa: ARG002 - the contract
         self._rng = ctx.rng

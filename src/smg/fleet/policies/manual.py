@@ -40,6 +40,7 @@ class Manual(Policy):
 
     name: ClassVar[str] = "manual"
     options: ClassVar[type] = ManualOptions
+    reads_keys: ClassVar[bool] = True
 
     def __init__(self, ctx: PolicyContext, options: ManualOptions | None = None) -> None:
         options = options or ManualOptions()

@@ -4,7 +4,7 @@ prompts is kept.
 The head is the routing key if the caller sent one, else the prompt's first tokens, else its first characters
 (four for a token). With cache boundaries set, the head ends at the deepest boundary the prompt reaches, and
 shallower boundaries are second choices. A worker far busier than the average passes its turn on: to a
-shallower head's owner, then to the least loaded worker that is not overloaded itself.
+shallower head's owner, then to the least loaded worker.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class PrefixHash(Policy):
 
     name: ClassVar[str] = "prefix_hash"
     options: ClassVar[type] = PrefixHashOptions
+    reads_keys: ClassVar[bool] = True
     reads_text: ClassVar[bool] = True
 
     def __init__(self, ctx: PolicyContext, options: PrefixHashOptions | None = None) -> None:
@@ -75,8 +76,7 @@ class PrefixHash(Policy):
                 self._count("ring_hit")
                 return owner
         self._count("load_balance_walk")
-        lightest = fewest_in_flight(workers, self._rng)
-        return lightest if lightest.load <= limit else target
+        return fewest_in_flight(workers, self._rng)  # never above the average, so not overloaded itself
 
     def _limit(self, workers: Sequence[Worker]) -> float:
         """The most requests in flight that do not make a worker overloaded."""

@@ -146,13 +146,9 @@ def parse_response_head(head: bytes) -> ResponseHead:
     _check_characters(head, len(lines))
     start = lines[0]
     code = start[9:12]
+    status = int(code) if code.isdigit() else 0
     http10 = start.startswith(b"HTTP/1.0 ")
-    if (
-        not (http10 or start.startswith(b"HTTP/1.1 "))
-        or not code.isdigit()
-        or code < b"100"
-        or start[12:13] not in (b"", b" ")
-    ):
+    if not (http10 or start.startswith(b"HTTP/1.1 ")) or status < 100 or start[12:13] not in (b"", b" "):  # noqa: PLR2004  three digits
         raise ProtocolError("not an HTTP/1.1 response")
     if len(lines) - 1 > MAX_HEADERS:
         raise ProtocolError("too many headers")
@@ -165,7 +161,7 @@ def parse_response_head(head: bytes) -> ResponseHead:
         if name is None or not colon:
             name = _header_name(spelling, colon)
         fields.append((name, value.strip(b" \t"), line))
-    return ResponseHead(int(code), fields, http10=http10)
+    return ResponseHead(status, fields, http10=http10)
 
 
 def _request_line(line: bytes) -> tuple[str, str, str, bool]:

@@ -97,6 +97,15 @@ def test_the_relative_threshold_must_be_exceeded_as_well(bench, fleet):
     assert ask(policy, workers, prose(1)) is home
 
 
+def test_a_spill_passes_over_hot_workers_that_hold_nothing(bench, fleet):
+    policy, workers = policy_of(bench, balance_abs_threshold=2, balance_rel_threshold=1.1), fleet(0, 0, 0)
+    home = ask(policy, workers, prose(1))
+    hot, cool = (worker for worker in workers if worker is not home)
+    home.load, hot.load = 9, 9
+    hot.report, cool.report = LoadReport(), LoadReport(waiting_requests=100)
+    assert ask(policy, workers, prose(1)) is cool
+
+
 def test_when_everyone_is_hot_the_lowest_wait_decides_among_all(bench, fleet):
     policy, workers = policy_of(bench, balance_abs_threshold=-9.0, balance_rel_threshold=0.1), fleet(9, 8)
     assert ask(policy, workers, prose(1)) is workers[1]

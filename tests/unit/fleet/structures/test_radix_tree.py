@@ -217,9 +217,19 @@ def test_a_tree_smaller_than_a_page_keeps_nothing():
     assert (tree.size, tree.entries, len(tree._table)) == (0, 0, 0)
 
 
-def test_prompts_that_part_again_and_again_cannot_make_a_path_without_end():
+def test_a_beginning_its_holder_already_has_adds_nothing():
     tree = RadixTree(AMPLE)
-    for length in [*range(2 * MAX_DEPTH), *range(2 * MAX_DEPTH, 0, -1)]:
+    record(tree, "hello world", "http://a")
+    record(tree, "hello", "http://a")
+    assert (tree.entries, tree.size) == (1, 11)
+    record(tree, "hello", "http://b")
+    assert (tree.entries, tree.size) == (3, 16)
+
+
+@pytest.mark.parametrize("lengths", [range(2 * MAX_DEPTH), range(2 * MAX_DEPTH, 0, -1)])
+def test_prompts_that_part_again_and_again_cannot_make_a_path_without_end(lengths):
+    tree = RadixTree(AMPLE)
+    for length in lengths:
         record(tree, "a" * length + "b", "http://a")
         record(tree, "a" * length + "c", "http://b")
     found = tree.match("a" * 4 * MAX_DEPTH)
