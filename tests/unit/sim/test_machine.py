@@ -37,6 +37,13 @@ def test_an_abort_pause_lets_none_of_the_line_start_first():
     assert all(s.ended == "abort" for s in sequences)
 
 
+def test_aborting_everything_lets_none_of_the_line_start_either():
+    machine = Machine(SimOptions(tokens_per_second=1.0, max_running_requests=1))
+    sequences = [start(machine) for _ in range(3)]
+    assert machine.abort_all(0.5) == 3
+    assert [s.produced for s in sequences] == [1, 0, 0]
+
+
 def test_a_keep_pause_stands_still(machine):
     running = start(machine)
     machine.pause("keep", 1.0)

@@ -177,6 +177,7 @@ def test_prefill_stands_still_as_well():
     bench.scheduler.freeze(2.0)
     bench.scheduler.thaw(12.0)
     assert sequence.first_token_at == pytest.approx(14.0)
+    assert bench.add(12.0, prompt="y" * 4).first_token_at == pytest.approx(15.0)
 
 
 def test_the_retracted_go_back_in_line_first_and_are_prefilled_again():
