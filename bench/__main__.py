@@ -60,9 +60,10 @@ def main() -> int:
     print("\n" + report.terminal_table(outcomes))
     for note in report.notes(outcomes):
         print(f"note: {note}")
-    if args.write:
+    failed = any(outcome.failure for outcome in outcomes)
+    if args.write and not failed:
         report.write_page(_PAGE, report.markdown(outcomes, facts))
-    return int(any(outcome.failure for outcome in outcomes))
+    return int(failed)
 
 
 def _race(stage: Stage, workload: Workload, sides: list[Side]) -> Outcome:

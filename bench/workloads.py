@@ -63,12 +63,13 @@ WORKLOADS = (
     ),
     Workload(
         "streams",
-        "64 streams of 200 events, one every 10 ms each",
+        "64 streams of 200 events, one every 4 ms each",
         runs.paced_streams(64),
         (
             Measure("cpu_per_event_us", "processor time per event", "us", Target("<=", 0.7)),
             Measure("events_per_sec", "events per second", "events/s"),
         ),
+        interval_ms=4.0,
     ),
     Workload("prompt-128k", "prompts of 128 KB, 8 connections", runs.chat(8, 131_072), (_RATE, _PROCESSOR_TIME)),
     Workload("prompt-1m", "prompts of 1 MB, 8 connections", runs.chat(8, 1_048_576), (_RATE, _PROCESSOR_TIME)),

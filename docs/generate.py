@@ -34,13 +34,13 @@ MEANINGS: Final = {
     "method_not_allowed": "The path exists, the method does not. `Allow` lists those that do.",
     "request_body_stalled": "No byte of the request body came for `--stream-body-stall-timeout-secs`.",
     "request_body_too_large": "The request body exceeds `--max-payload-size`.",
-    "admission_queue_full": "All places are taken and the queue is full, or the rate limit is reached. Come back later.",
+    "admission_queue_full": "All places are taken and the queue is full, or the rate is reached. Come back later.",
     "admission_queue_timeout": "The request waited for `--queue-timeout-secs` and got no place.",
-    "no_available_workers": "Workers serve this model, but none may take a request now: not ready, breaker open, or the "
-    "policy selects none of them. Also: the request names no model and no worker is registered.",
+    "no_available_workers": "Workers serve this model, but none may take a request now: not ready, breaker open, or "
+    "the policy selects none of them. Also: the request names no model and no worker is registered.",
     "no_workers": "A route that passes a question on to one worker (`GET /get_server_info` and its like) found none.",
     "call_upstream_connection_failed": "The worker could not be connected to.",
-    "call_upstream_request_error": "The worker closed the connection before it answered, or its answer is not HTTP/1.1.",
+    "call_upstream_request_error": "The worker closed the connection before it answered, or its answer is no HTTP/1.1.",
     "call_upstream_timeout": "The worker did not accept a connection in time, or the exchange took longer than "
     "`--request-timeout-secs`.",
     "read_response_body_failed": "The worker broke its answer off. Of a stream that has begun the client gets an error "
@@ -74,8 +74,8 @@ without the code header. `code` tells the two apart.
 
 | `code` | meaning |
 |---|---|
-| `"json_parse_error"` | no `application/json`, no JSON, not UTF-8, nested too deeply, a member that is missing, of a wrong type or (`model`) repeated |
-| `400` | a value is out of its range, or two members contradict each other; every violation is named, joined with `; ` |
+| `"json_parse_error"` | no `application/json`, no UTF-8, no JSON; a member missing or of a wrong type; two `model` |
+| `400` | a value out of its range, or two members that contradict each other; all are named, joined with `; ` |
 
 ```json
 {"error": {"message": "n: must be between 1 and 10, got 0", "type": "invalid_request_error", "code": 400}}
@@ -109,8 +109,8 @@ _METRICS_CLOSING: Final = """\
 ## Bounds
 
 Label values come from outside, so they are bounded. A metric has at most {children} series; later label sets are
-counted under `other`. `model` takes {named} values over the life of a process, then `other`. A method outside the usual seven
-is `OTHER`. A value is cut at {chars} characters.
+counted under `other`. `model` takes {named} values over the life of a process, then `other`. A method outside the
+usual seven is `OTHER`. A value is cut at {chars} characters.
 
 Histograms of durations share one set of buckets, which `--prometheus-duration-buckets` replaces (seconds):
 {durations}.
@@ -177,8 +177,9 @@ def with_block(text: str, block: str) -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table, a line a row."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace("| --- ", "|---").replace("|--- |", "|---|")
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    lines.insert(1, "|" + "---|" * len(heads))
+    return "\n".join(lines) + "\n"
 
 
 def _error_facts(code: str, kind: ErrorKind) -> tuple[str, ...]:
