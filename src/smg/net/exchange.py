@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 Fields = Sequence[tuple[bytes, bytes]]
 
 _BODYLESS = frozenset({204, 304})
+# Pieces of a stream that come closer together than this share a write: a token at a usual pace never waits, and a burst
+# of them does not cost a system call each. The loop's clock has steps of a millisecond.
+BURST_SECS = 0.0005
+BURST_BYTES = 16 * 1024
 
 
 def _status_line(status: int) -> bytes:
@@ -50,8 +54,11 @@ class Exchange:
 
     __slots__ = (
         "_bodyless",
+        "_burst",
+        "_burst_bytes",
         "_close",
         "_on_writable",
+        "_sent_at",
         "_wire",
         "answered_at",
         "body",
@@ -91,6 +98,9 @@ class Exchange:
         self.request_id = ""
         self.worker = ""
         self.bytes_out = 0
+        self._burst: list[bytes] = []
+        self._burst_bytes = 0
+        self._sent_at = 0.0
         self.error_code = ""
         self.params: dict[str, str] = {}
         self.route: Route | None = None
@@ -168,10 +178,44 @@ class Exchange:
         wire = self._wire
         if wire.gone or not piece or self._bodyless:
             return
-        self.written_at = wire.now()
         self.bytes_out += len(piece)
         self.tail = piece if len(piece) >= TAIL_BYTES else (self.tail + piece)[-TAIL_BYTES:]
-        wire.transport.write(piece if self.head.http10 else b"%x\r\n%b\r\n" % (len(piece), piece))
+        self._send(piece if self.head.http10 else b"%x\r\n%b\r\n" % (len(piece), piece))
+
+    def write_chunk(self, chunk: bytes, size: int) -> None:
+        """Send a piece of `size` bytes, at least a tail's, that is in the chunked coding already."""
+        if not self._wire.gone:
+            self.bytes_out += size
+            self.tail = chunk[-TAIL_BYTES - 2 : -2]
+            self._send(chunk)
+
+    @property
+    def takes_chunks(self) -> bool:
+        """Whether `write_chunk` may be used: the client knows the coding and wants the body."""
+        return not self.head.http10 and not self._bodyless
+
+    def flush(self) -> None:
+        """Send what a burst has held back."""
+        if self._burst and not self._wire.gone:
+            self._wire.transport.write(b"".join(self._burst))
+        self._burst.clear()
+        self._burst_bytes = 0
+
+    def _send(self, data: bytes) -> None:
+        """Write to the client; pieces that follow each other within a millisecond share a write."""
+        wire = self._wire
+        now = wire.now()
+        if now - self._sent_at >= BURST_SECS and not self._burst:
+            self._sent_at = self.written_at = now
+            wire.transport.write(data)
+            return
+        self.written_at = now
+        if not self._burst:
+            wire.flush_soon(self)
+        self._burst.append(data)
+        self._burst_bytes += len(data)
+        if self._burst_bytes > BURST_BYTES:
+            self.flush()
 
     def comments_due(self, now: float, silence_secs: float) -> bool:
         """Whether this is an event stream, between two events, that has been silent for so long."""
@@ -190,8 +234,9 @@ class Exchange:
     def end(self) -> None:
         """End an answer in pieces."""
         self.streaming = False
-        if not self._wire.gone and not self.head.http10 and not self._bodyless:
-            self._wire.transport.write(b"0\r\n\r\n")
+        if not self.head.http10 and not self._bodyless:
+            self._burst.append(b"0\r\n\r\n")
+        self.flush()
 
     # --- endings
 

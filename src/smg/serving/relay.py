@@ -54,7 +54,7 @@ async def relay_stream(exchange: Exchange, reply: Reply, routed_line: bytes) -> 
     exchange.on_writable = lambda writable: reply.unhold() if writable else reply.hold()
     broken: UpstreamError | None = None
     try:
-        await reply.pump(exchange.write)
+        await reply.pump(exchange.write, exchange.write_chunk if exchange.takes_chunks else None)
     except UpstreamError as error:
         broken = error
         exchange.write(broken_stream(error.message, exchange.tail))

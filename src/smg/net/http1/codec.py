@@ -24,6 +24,12 @@ _MAX_LENGTH_DIGITS = 18
 # Header names repeat from message to message: spelling -> lower case, for spellings known to be valid.
 _NAMES: dict[bytes, bytes] = {}
 _MAX_NAMES = 2048
+# Chunk sizes repeat as well: the plain spelling of a size line -> the size, for chunks that can be relayed as they came.
+# Smaller ones do not show whether an event stream is between two events.
+_PLAIN_SIZES: dict[bytes, int] = {}
+_MAX_PLAIN_SIZES = 4096
+_LEAST_PLAIN_SIZE = 8
+_PLAIN_LINE_BYTES = 8
 # A second one of these would let two readers disagree about where the message goes or ends.
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"content-type", b"expect"})
 
@@ -239,6 +245,11 @@ class ChunkedDecoder:
         self.done = False
         self.rest = b""
 
+    @property
+    def between_chunks(self) -> bool:
+        """Whether the next byte begins a chunk."""
+        return self._left == self._SIZE and not self._held
+
     def feed(self, data: bytes) -> bytes:
         """Take the next bytes; returns the decoded payload among them. Raises ProtocolError on broken framing."""
         if self._held:
@@ -286,6 +297,18 @@ class ChunkedDecoder:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def whole_chunk_size(data: bytes) -> int:
+    """The payload's size if `data` is one whole chunk, spelled as we would spell it; 0 for anything else.
+
+    Such bytes can be relayed as they are. Only sizes that have been decoded before are known here.
+    """
+    line_end = data.find(b"\r\n", 1, _PLAIN_LINE_BYTES)
+    if line_end < 0:
+        return 0
+    size = _PLAIN_SIZES.get(data[:line_end], 0)
+    return size if len(data) == line_end + size + 4 and data.endswith(b"\r\n") else 0
+
+
 def _chunk_size(line: bytes) -> int:
     digits = line
     if b";" in line:
@@ -295,4 +318,7 @@ def _chunk_size(line: bytes) -> int:
             raise ProtocolError("malformed chunk extension")
     if not digits or len(digits) > _MAX_HEX_DIGITS or digits.translate(None, _HEX_DIGITS):
         raise ProtocolError("malformed chunk size")
-    return int(digits, 16)
+    size = int(digits, 16)
+    if size >= _LEAST_PLAIN_SIZE and len(_PLAIN_SIZES) < _MAX_PLAIN_SIZES and line == b"%x" % size:
+        _PLAIN_SIZES[line] = size
+    return size

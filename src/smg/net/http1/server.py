@@ -32,6 +32,7 @@ BACKLOG_BYTES = 64 * 1024
 LINGER_SECS = 2.0
 LINGER_BYTES = 64 * 1024 * 1024
 LISTEN_BACKLOG = 4096
+BURST_FLUSH_SECS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +298,7 @@ class ServerConnection(asyncio.Protocol):
         if self.gone or self._linger_until:
             return
         if exchange.status == 0 or exchange.streaming:
-            self.transport.abort()
+            self.abort()
         elif not exchange.keeps_connection or self.closing or self._server.stopping:
             self.closing = True
             self._linger()
@@ -324,14 +325,19 @@ class ServerConnection(asyncio.Protocol):
     def _linger(self) -> None:
         """End our side; drop what still comes for a moment, so that the client can read the answer."""
         self._backlog = b""
-        if not self.transport.can_write_eof() or self.transport.is_closing():
+        held = self._held_for_backlog or self._held_for_body
+        ended = self._half_closed and not held  # nothing can follow
+        if ended or not self.transport.can_write_eof() or self.transport.is_closing():
             self.transport.close()
             return
         self._linger_until = self.now() + LINGER_SECS
-        if self._held_for_backlog or self._held_for_body:
+        if held:
             self._held_for_backlog = self._held_for_body = False
             self._set_reading()
-        self.transport.write_eof()
+        try:
+            self.transport.write_eof()
+        except OSError:  # the client reset the connection a moment ago
+            self.transport.abort()
 
     def abort(self) -> None:
         """Cut the connection."""
@@ -386,6 +392,10 @@ class ServerConnection(asyncio.Protocol):
         while not self.writable and not self.gone:
             self._drained = self._server.loop.create_future()
             await self._drained
+
+    def flush_soon(self, exchange: Exchange) -> None:
+        """Flush the exchange's burst at the next millisecond."""
+        self._server.flush_soon(exchange)
 
     def date_line(self) -> bytes:
         """The Date header, made once a second."""
@@ -494,6 +504,7 @@ class Server:
         )
         self.held = HeldConnections(self.loop)
         self._listener: asyncio.Server | None = None
+        self._bursts: list[Exchange] = []
         self._date = b""
         self._date_second = 0
 
@@ -530,6 +541,17 @@ class Server:
             connection.abort()
         self.connections.stop()
         self.held.stop()
+
+    def flush_soon(self, exchange: Exchange) -> None:
+        """Flush an exchange's burst at the next millisecond; all bursts share one timer."""
+        if not self._bursts:
+            self.loop.call_later(BURST_FLUSH_SECS, self._flush_bursts)
+        self._bursts.append(exchange)
+
+    def _flush_bursts(self) -> None:
+        bursts, self._bursts = self._bursts, []
+        for exchange in bursts:
+            exchange.flush()
 
     def date_line(self) -> bytes:
         second = int(time.time())
