@@ -125,6 +125,12 @@ class RequestBody:
             self._pieces = pieces = [b"".join(pieces)]
         return pieces[0]
 
+    def take(self) -> bytes | None:
+        """The whole body if it has arrived, which small ones have; None to `read` it."""
+        if not self.complete or self._error is not None:
+            return None
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
     @property
     def piped(self) -> bool:
         """Whether the body goes to a worker as it comes."""

@@ -5,7 +5,10 @@ The series of an endpoint and model are looked up once and kept, so that a reque
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from smg.errors import GatewayError, PlacementError, UpstreamError, UpstreamTimeout
+from smg.fleet.registry import Registry
 from smg.fleet.worker import Worker
 from smg.serving.call import Call
 from smg.telemetry.instruments import Counter, Histogram
@@ -14,16 +17,19 @@ from smg.telemetry.metrics import Metrics
 _ROUTER = "http"
 _BACKEND = "regular"
 _MODE = "http"
+# Series looked up and kept, of each kind. Models are the registry's, yet a bound costs nothing.
+_MAX_KEPT = 4096
 
 
 class CallAccounts:
-    """Counts calls, their attempts and their endings."""
+    """Counts calls, their attempts and their endings. `policy_of` names the policy that places a model's calls."""
 
-    def __init__(self, metrics: Metrics, policy_name: str) -> None:
+    def __init__(self, metrics: Metrics, registry: Registry, policy_of: Callable[[str | None], str]) -> None:
         self._metrics = metrics
-        self._policy_name = policy_name
+        self._registry = registry
+        self._policy_of = policy_of
         self._requests: dict[tuple[str, str, bool], tuple[Counter, Histogram]] = {}
-        self._selections: dict[str | None, Counter] = {}
+        self._selections: dict[tuple[str, str, str, str], Counter] = {}
         self._responses: dict[int, Counter] = {}
         self._outcomes: dict[tuple[str, bool], Counter] = {}
         self._body_paths: dict[tuple[str, str], Counter] = {}
@@ -34,19 +40,19 @@ class CallAccounts:
         series = self._requests.get(key)
         if series is None:
             series = self._series(call)
-            if len(self._requests) < 4096:  # noqa: PLR2004  models are the registry's, yet a bound costs nothing
+            if len(self._requests) < _MAX_KEPT:
                 self._requests[key] = series
         series[0].value += 1
         return series[1]
 
     def placed(self, call: Call, worker: Worker) -> None:
         """A worker was chosen."""
-        counter = self._selections.get(worker.model_id)
+        labels = (worker.worker_type, worker.connection_mode, call.label, self._policy_of(call.model))
+        counter = self._selections.get(labels)
         if counter is None:
-            counter = self._metrics.worker_selection.labels(
-                worker.worker_type, worker.connection_mode, call.label, self._policy_name
-            )
-            self._selections[worker.model_id] = counter
+            counter = self._metrics.worker_selection.labels(*labels)
+            if len(self._selections) < _MAX_KEPT:
+                self._selections[labels] = counter
         counter.value += 1
 
     def answered(self, call: Call, worker: Worker, status: int) -> None:  # noqa: ARG002  the event's full story
@@ -58,10 +64,12 @@ class CallAccounts:
         counter.value += 1
 
     def outcome(self, worker: Worker, *, good: bool) -> None:
-        """The worker's breaker was told."""
+        """The worker's breaker was told. A worker that is gone meanwhile gets no new series."""
         key = (worker.url, good)
         counter = self._outcomes.get(key)
         if counter is None:
+            if self._registry.snapshot.by_id.get(worker.id) is not worker:
+                return
             counter = self._metrics.worker_cb_outcomes.labels(worker.url, "success" if good else "failure")
             self._outcomes[key] = counter
         counter.value += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from smg.errors import PlacementError, UpstreamError
 from smg.fleet.breaker import FAILURE_STATUSES, UNCOUNTED_STATUSES
@@ -35,8 +35,8 @@ class Attempts:
 
     most: int
     made: int = 0
-    avoid: list[Worker] = field(default_factory=list)
-    charged: list[Worker] = field(default_factory=list)
+    avoid: tuple[Worker, ...] = ()
+    charged: tuple[Worker, ...] = ()
     answer: tuple[Reply, bytes, bytes] | None = None
 
     @property
@@ -91,7 +91,7 @@ class Dispatcher:
             if attempts.last or not error.kind.retryable:
                 self._accounts.exhausted(call, attempts.made)
                 raise
-            attempts.avoid.append(worker)
+            attempts.avoid += (worker,)
             return False
         finally:
             self._selector.release(worker, call.hints)
@@ -113,7 +113,7 @@ class Dispatcher:
         self._record(call, attempts, worker, reply.status)
         if reply.status in RETRYABLE_STATUSES:
             if not attempts.last and self._may_help(call, reply.status, worker):
-                attempts.avoid.append(worker)
+                attempts.avoid += (worker,)
                 attempts.answer = (reply, body, link.routed_line)
                 return False
             self._accounts.exhausted(call, attempts.made)
@@ -156,6 +156,6 @@ class Dispatcher:
 
     def _charge(self, worker: Worker, attempts: Attempts) -> None:
         if worker not in attempts.charged:
-            attempts.charged.append(worker)
+            attempts.charged += (worker,)
             worker.breaker.failed(self._now())
             self._accounts.outcome(worker, good=False)

@@ -62,7 +62,9 @@ class Parser:
                 return call
         if not is_json(exchange.headers.get(b"content-type")):
             raise ParseFailure("The request must have the header Content-Type: application/json")
-        body = await exchange.read_body()
+        body = exchange.body.take()
+        if body is None:
+            body = await exchange.read_body()
         request = decode(endpoint.kind, body)
         edits = normalise(request)
         if broken := violations(request):

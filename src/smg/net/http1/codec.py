@@ -9,6 +9,10 @@ The limits on heads live here; limits on bodies belong to whoever reads them.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+T = TypeVar("T")
+
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
 MAX_TARGET_BYTES = 16 * 1024
@@ -21,15 +25,29 @@ _TOKEN = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
 _HEX_DIGITS = b"0123456789abcdefABCDEF"
 _MAX_HEX_DIGITS = 15
 _MAX_LENGTH_DIGITS = 18
-# Header names repeat from message to message: spelling -> lower case, for spellings known to be valid.
-_NAMES: dict[bytes, bytes] = {}
-_MAX_NAMES = 2048
+
+# A header line as (lower-case name, value, the line itself).
+Field = tuple[bytes, bytes, bytes]
+
+# Lines repeat from message to message, so what they mean is kept, except where they hold secrets.
+_FIELDS: dict[bytes, Field] = {}
+_MAX_FIELDS = 2048
+_LONGEST_KEPT_LINE = 96
+_NEVER_KEPT = frozenset(
+    {b"authorization", b"proxy-authorization", b"cookie", b"set-cookie", b"x-api-key", b"x-goog-api-key"}
+)
+_REQUEST_LINES: dict[bytes, tuple[str, str, str, bool]] = {}
+_STATUS_LINES: dict[bytes, tuple[int, bool]] = {}
+_MAX_START_LINES = 512
+_LEAST_STATUS = 100
 # Chunk sizes repeat as well: the plain spelling of a size line -> the size, for chunks that can be relayed as they came.
 # Smaller ones do not show whether an event stream is between two events.
 _PLAIN_SIZES: dict[bytes, int] = {}
 _MAX_PLAIN_SIZES = 4096
 _LEAST_PLAIN_SIZE = 8
 _PLAIN_LINE_BYTES = 8
+# What of an answer's head says how to read on.
+_FRAMING = frozenset({b"content-type", b"content-length", b"transfer-encoding", b"connection"})
 # A second one of these would let two readers disagree about where the message goes or ends.
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"content-type", b"expect"})
 
@@ -90,7 +108,7 @@ class ResponseHead:
 
     __slots__ = ("chunked", "content_length", "content_type", "fields", "keep_alive", "nominated", "status")
 
-    def __init__(self, status: int, fields: list[tuple[bytes, bytes, bytes]], *, http10: bool) -> None:
+    def __init__(self, status: int, fields: list[Field], *, http10: bool) -> None:
         self.status = status
         self.fields = fields
         self.content_type = b""
@@ -98,6 +116,8 @@ class ResponseHead:
         self.chunked = False
         self.nominated: bytes | None = None
         for name, value, _ in fields:
+            if name not in _FRAMING:
+                continue
             if name == b"content-type":
                 self.content_type = value
             elif name == b"content-length":
@@ -123,24 +143,21 @@ class ResponseHead:
 def parse_request_head(head: bytes) -> RequestHead:
     """Parse a head without its final blank line; raises ProtocolError with the status to answer."""
     lines = head.split(b"\r\n")
-    method, path, query, http10 = _request_line(lines[0])
+    method, path, query, http10 = _REQUEST_LINES.get(lines[0]) or _request_line(lines[0])
     _check_characters(head, len(lines))
     if len(lines) - 1 > MAX_HEADERS:
         raise ProtocolError("too many headers", 431)
     headers: dict[bytes, bytes] = {}
-    names = _NAMES
+    known = _FIELDS
     del lines[0]
     for line in lines:
-        spelling, colon, value = line.partition(b":")
-        name = names.get(spelling)
-        if name is None or not colon:
-            name = _header_name(spelling, colon)
+        name, value, _ = known.get(line) or _field(line)
         if name in headers:
             if name in _ONCE:
                 raise ProtocolError(f"repeated header {name.decode()}")
-            headers[name] += b", " + value.strip(b" \t")
+            headers[name] += b", " + value
         else:
-            headers[name] = value.strip(b" \t")
+            headers[name] = value
     if b"host" not in headers and not http10:
         raise ProtocolError("no Host header")
     return RequestHead(method, path, query, headers, http10=http10)
@@ -150,23 +167,12 @@ def parse_response_head(head: bytes) -> ResponseHead:
     """Parse a head without its final blank line. Each field is (lower-case name, value, the line as sent)."""
     lines = head.split(b"\r\n")
     _check_characters(head, len(lines))
-    start = lines[0]
-    code = start[9:12]
-    status = int(code) if code.isdigit() else 0
-    http10 = start.startswith(b"HTTP/1.0 ")
-    if not (http10 or start.startswith(b"HTTP/1.1 ")) or status < 100 or start[12:13] not in (b"", b" "):  # noqa: PLR2004  three digits
-        raise ProtocolError("not an HTTP/1.1 response")
+    status, http10 = _STATUS_LINES.get(lines[0]) or _status_line(lines[0])
     if len(lines) - 1 > MAX_HEADERS:
         raise ProtocolError("too many headers")
-    fields = []
-    names = _NAMES
+    known = _FIELDS
     del lines[0]
-    for line in lines:
-        spelling, colon, value = line.partition(b":")
-        name = names.get(spelling)
-        if name is None or not colon:
-            name = _header_name(spelling, colon)
-        fields.append((name, value.strip(b" \t"), line))
+    fields = [known.get(line) or _field(line) for line in lines]
     return ResponseHead(status, fields, http10=http10)
 
 
@@ -188,7 +194,21 @@ def _request_line(line: bytes) -> tuple[str, str, str, bool]:
     ):
         raise ProtocolError("malformed request line")
     path, _, query = target.decode("ascii").partition("?")
-    return method.decode("ascii"), path, query, version == b"HTTP/1.0"
+    parsed = method.decode("ascii"), path, query, version == b"HTTP/1.0"
+    if not query and len(line) <= _LONGEST_KEPT_LINE:
+        _keep(_REQUEST_LINES, line, parsed, _MAX_START_LINES)
+    return parsed
+
+
+def _status_line(line: bytes) -> tuple[int, bool]:
+    code = line[9:12]
+    status = int(code) if code.isdigit() else 0
+    http10 = line.startswith(b"HTTP/1.0 ")
+    if not (http10 or line.startswith(b"HTTP/1.1 ")) or status < _LEAST_STATUS or line[12:13] not in (b"", b" "):
+        raise ProtocolError("not an HTTP/1.1 response")
+    if len(line) <= _LONGEST_KEPT_LINE:
+        _keep(_STATUS_LINES, line, (status, http10), _MAX_START_LINES)
+    return status, http10
 
 
 def _check_characters(head: bytes, lines: int) -> None:
@@ -201,13 +221,21 @@ def _check_characters(head: bytes, lines: int) -> None:
         raise ProtocolError("illegal character in the head")
 
 
-def _header_name(spelling: bytes, colon: bytes) -> bytes:
+def _field(line: bytes) -> Field:
+    spelling, colon, value = line.partition(b":")
     if not colon or not spelling or spelling.translate(None, _TOKEN):
         raise ProtocolError("malformed header")
-    name = spelling.lower()
-    if len(_NAMES) < _MAX_NAMES and len(spelling) <= 64:  # noqa: PLR2004  longer names are nobody's habit
-        _NAMES[spelling] = name
-    return name
+    field = spelling.lower(), value.strip(b" \t"), line
+    if len(line) <= _LONGEST_KEPT_LINE and field[0] not in _NEVER_KEPT:
+        _keep(_FIELDS, line, field, _MAX_FIELDS)
+    return field
+
+
+def _keep(known: dict[bytes, T], line: bytes, meaning: T, most: int) -> None:
+    """Remember a line. A full memory starts over, so that whoever fills it with rubbish does not stay in it."""
+    if len(known) >= most:
+        known.clear()
+    known[line] = meaning
 
 
 def _length(value: bytes) -> int:

@@ -52,6 +52,7 @@ class HttpUpstream:
         self._request_timeout_secs = request_timeout_secs
         self._links: dict[str, Link] = {}
         self._retired: list[Pool] = []
+        self._past_resends = 0
         self._loop = asyncio.get_running_loop()
         self._sweeper = Sweeper(self._loop, interval_for(request_timeout_secs, options.idle_timeout_secs))
         self._sweeper.add(self)
@@ -78,6 +79,7 @@ class HttpUpstream:
             pool.sweep(now)
             if not len(pool):
                 self._retired.remove(pool)
+                self._past_resends += pool.resends
 
     def close(self) -> None:
         """The gateway ends."""
@@ -87,8 +89,9 @@ class HttpUpstream:
 
     @property
     def resends(self) -> int:
-        """Requests sent once more because a pooled connection died, over all workers there are."""
-        return sum(link.pool.resends for link in self._links.values())
+        """Requests sent once more because a pooled connection died, over all workers there are and were."""
+        pools = [*(link.pool for link in self._links.values()), *self._retired]
+        return self._past_resends + sum([pool.resends for pool in pools])
 
     async def send(self, link: Link, call: Call, exchange: Exchange) -> Reply:
         """Send a call and wait for the head of its answer. Raises UpstreamError, or what broke the client's body."""

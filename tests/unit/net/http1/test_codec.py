@@ -183,16 +183,35 @@ def test_the_length_and_the_coding_of_a_body_are_known():
     assert parse_request_head(head("PUT / HTTP/1.1", "Host: x", "Transfer-Encoding: Chunked")).chunked
 
 
-def test_names_are_remembered_within_bounds():
-    before = len(codec._NAMES)
-    parse_request_head(head("GET / HTTP/1.1", "Host: x", "a" * 65 + ": 1"))
-    assert len(codec._NAMES) <= before + 1
-    for n in range(codec._MAX_NAMES + 10):
+def test_header_lines_are_remembered_within_bounds():
+    for n in range(codec._MAX_FIELDS + 10):
         parse_request_head(head("GET / HTTP/1.1", "Host: x", f"x-flood-{n}: 1"))
-    assert len(codec._NAMES) == codec._MAX_NAMES
+    assert len(codec._FIELDS) <= codec._MAX_FIELDS
     assert parse_request_head(head("GET / HTTP/1.1", "Host: x", "X-Newcomer: 1")).headers[b"x-newcomer"] == b"1"
-    for name in [name for name in codec._NAMES if name.startswith(b"x-flood-")]:
-        del codec._NAMES[name]
+
+
+@pytest.mark.parametrize("n", [codec._MAX_START_LINES + 10])
+def test_start_lines_are_remembered_within_bounds(n):
+    for i in range(n):
+        parse_request_head(head(f"GET /flood/{i} HTTP/1.1", "Host: x"))
+        parse_response_head(head(f"HTTP/1.1 200 Flood {i}"))
+    assert len(codec._REQUEST_LINES) <= codec._MAX_START_LINES
+    assert len(codec._STATUS_LINES) <= codec._MAX_START_LINES
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Cookie", "X-API-Key", "x-goog-api-key", "Proxy-Authorization"])
+def test_lines_that_hold_secrets_are_not_remembered(name):
+    line = f"{name}: secret-{name}"
+    for _ in range(2):
+        headers = parse_request_head(head("GET / HTTP/1.1", "Host: x", line)).headers
+        assert headers[name.lower().encode()] == f"secret-{name}".encode()
+    assert line.encode() not in codec._FIELDS
+
+
+def test_a_remembered_line_means_the_same_in_both_directions():
+    for _ in range(2):
+        assert parse_request_head(head("GET / HTTP/1.1", "Host: x", "X-Both:  a ")).headers[b"x-both"] == b"a"
+        assert parse_response_head(head("HTTP/1.1 200 OK", "X-Both:  a ")).fields == [(b"x-both", b"a", b"X-Both:  a ")]
 
 
 @given(st.binary(max_size=200))
