@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from smg.protocol.sse import TAIL_BYTES, at_boundary
 
 if TYPE_CHECKING:
+    from smg.errors import GatewayError
     from smg.net.body import RequestBody
     from smg.net.http1.codec import RequestHead
-    from smg.net.http1.server import ServerConnection
+    from smg.net.http1.connection import ServerConnection
     from smg.net.routes import Route
 
 Fields = Sequence[tuple[bytes, bytes]]
@@ -49,7 +50,9 @@ class Exchange:
     `query` is raw, without its question mark. `peer` is the client's address. `params` holds what a route template
     matched. `events` says that the answer is an event stream, `tail` holds its last bytes. `request_id`, `route`,
     `error_code` and `worker` are notes for the accounts. `status` is zero until the answer's head is on its way,
-    `bytes_out` counts its body. Times are of `time.perf_counter`, except `written_at`, which is of the loop's clock.
+    `bytes_out` counts its body. `tenant` is whose request it is, where that matters. `cut_short` is the gateway's own
+    reason to cancel the exchange, and what the client is told if it has no answer yet. Times are of
+    `time.perf_counter`, except `written_at`, which is of the loop's clock.
     """
 
     __slots__ = (
@@ -63,6 +66,7 @@ class Exchange:
         "answered_at",
         "body",
         "bytes_out",
+        "cut_short",
         "error_code",
         "events",
         "head",
@@ -77,6 +81,7 @@ class Exchange:
         "status",
         "streaming",
         "tail",
+        "tenant",
         "worker",
         "written_at",
     )
@@ -102,6 +107,8 @@ class Exchange:
         self._burst_bytes = 0
         self._sent_at = 0.0
         self.error_code = ""
+        self.tenant = ""
+        self.cut_short: GatewayError | None = None
         self.params: dict[str, str] = {}
         self.route: Route | None = None
         self._on_writable: Callable[[bool], None] | None = None

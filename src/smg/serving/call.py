@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from smg.fleet.hints import NO_HINTS, Hints
 from smg.protocol.requests import Request
-
+from smg.services.tenant_limits import Charge
 
 # Model labels of requests without a model, and of those whose model no worker serves.
 NO_MODEL = "unknown"
@@ -31,11 +31,12 @@ class Call:
     """One request on its way to a worker.
 
     `model` is canonical, None when the request names none; `label` is how metrics name it: a name that nobody serves is
-    not worth a series. `body` holds the bytes to send; None when the client's body
-    passes through as it comes, which allows a single attempt. `stream` is what the request asked for.
+    not worth a series. `body` holds the bytes to send; None when the client's body passes through as it comes, which
+    allows a single attempt. `stream` is what the request asked for. `charge` is what its tenant has been charged, where
+    there are limits; the answer settles it.
     """
 
-    __slots__ = ("body", "endpoint", "hints", "label", "model", "stream")
+    __slots__ = ("body", "charge", "endpoint", "hints", "label", "model", "stream")
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class Call:
         *,
         stream: bool = False,
         hints: Hints = NO_HINTS,
+        charge: Charge | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.body = body
@@ -53,3 +55,4 @@ class Call:
         self.label = label
         self.stream = stream
         self.hints = hints
+        self.charge = charge

@@ -18,7 +18,7 @@ from smg.fleet.retry import ELSEWHERE_STATUSES, RETRYABLE_STATUSES, RetryOptions
 from smg.fleet.selection import Selector
 from smg.fleet.worker import Worker
 from smg.net.exchange import Exchange
-from smg.net.http1.client import Reply
+from smg.net.reply import Reply
 from smg.serving.accounts import CallAccounts
 from smg.serving.call import Call
 from smg.serving.relay import is_stream, relay_stream, relay_whole
@@ -118,12 +118,14 @@ class Dispatcher:
                 return False
             self._accounts.exhausted(call, attempts.made)
         relay_whole(exchange, reply, body, link.routed_line)
+        if call.charge is not None:
+            call.charge.answered(reply.status, body)
         return True
 
     async def _stream(
         self, exchange: Exchange, call: Call, attempts: Attempts, worker: Worker, reply: Reply, routed_line: bytes
     ) -> None:
-        broken = await relay_stream(exchange, reply, routed_line)
+        broken = await relay_stream(exchange, reply, routed_line, call.charge)
         if broken is None:
             self._record(call, attempts, worker, reply.status)
         else:

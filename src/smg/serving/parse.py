@@ -22,9 +22,11 @@ from smg.protocol.failures import ParseFailure, RuleViolation
 from smg.protocol.headers import is_json
 from smg.protocol.hints import TOKENS_HEADER, first_routing_key, routing_tokens, session_of
 from smg.protocol.normalising import normalise
+from smg.protocol.prompt_cost import prompt_cost
 from smg.protocol.prompts import cache_partition, prompt_text, prompt_tokens
 from smg.protocol.requests import Request
 from smg.protocol.rules import violations
+from smg.services.tenant_limits import TenantLimits
 from smg.serving.accounts import CallAccounts
 from smg.serving.body_path import BodyPathOptions, reason_to_buffer
 from smg.serving.call import NO_MODEL, UNSERVED_MODEL, Call, Endpoint
@@ -44,16 +46,20 @@ class Parser:
         options: BodyPathOptions,
         key_headers: Sequence[bytes],
         accounts: CallAccounts,
+        limits: TenantLimits | None = None,
     ) -> None:
         self._registry = registry
         self._selector = selector
         self._options = options
         self._key_headers = tuple(key_headers)
         self._accounts = accounts
+        self._limits = limits
 
     async def parse(self, exchange: Exchange, endpoint: Endpoint) -> Call:
-        """The call of an exchange. Raises RequestFailure for a body that is no request of the endpoint, GatewayError for
-        one that does not arrive.
+        """The call of an exchange.
+
+        Raises RequestFailure for a body that is no request of the endpoint, GatewayError for one that does not arrive
+        or that its tenant cannot afford.
         """
         tokens = routing_tokens(exchange.headers.get(TOKENS_HEADER))
         if endpoint.may_stream_body:
@@ -79,7 +85,10 @@ class Parser:
         if self._options.sticky_override:
             hints = self._with_session(hints, exchange, model, request)
         stream = bool(getattr(request, "stream", None))
-        return Call(endpoint, edit(body, edits), model, self._label(model), stream=stream, hints=hints)
+        call = Call(endpoint, edit(body, edits), model, self._label(model), stream=stream, hints=hints)
+        if self._limits is not None:
+            call.charge = self._limits.reserve(exchange.tenant, model, prompt_cost(request))
+        return call
 
     def _unparsed(self, exchange: Exchange, endpoint: Endpoint, tokens: list[int] | None) -> Call | None:
         """The call whose body passes through, if nothing in the way of that; None if the body must be read."""
@@ -89,6 +98,8 @@ class Parser:
         buffer, reason = reason_to_buffer(
             self._options, snapshot, policy, exchange.body.length, has_token_hint=tokens is not None
         )
+        if self._limits is not None and not buffer:
+            buffer, reason = True, "tenant_rate_limit"  # its price is not known unless it is read
         if buffer:
             self._accounts.body_path("buffered", reason)
             return None

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from smg.errors import UpstreamError
 from smg.net.exchange import Exchange
-from smg.net.http1.client import Reply
 from smg.net.http1.codec import ResponseHead
+from smg.net.reply import Reply
 from smg.protocol.headers import DROPPED_RESPONSE_HEADERS, connection_nominated
 from smg.protocol.sse import broken_stream
+from smg.services.tenant_limits import Charge
 
 # Our own framing replaces the worker's length.
 _DROPPED = DROPPED_RESPONSE_HEADERS | {b"content-length"}
@@ -46,15 +47,24 @@ def relay_whole(exchange: Exchange, reply: Reply, body: bytes, routed_line: byte
     exchange.relay(reply.status, block, body, dated=dated)
 
 
-async def relay_stream(exchange: Exchange, reply: Reply, routed_line: bytes) -> UpstreamError | None:
-    """Relay a stream to its end. A stream that breaks gets an error event, and the error is returned."""
+async def relay_stream(
+    exchange: Exchange, reply: Reply, routed_line: bytes, charge: Charge | None = None
+) -> UpstreamError | None:
+    """Relay a stream to its end, which settles the charge.
+
+    A stream that breaks gets an error event, and the error is returned.
+    """
     block, dated = header_block(reply.head, routed_line)
     exchange.start_relay(reply.status, block, dated=dated)
     exchange.events = True
     exchange.on_writable = lambda writable: reply.unhold() if writable else reply.hold()
     broken: UpstreamError | None = None
     try:
-        await reply.pump(exchange.write, exchange.write_chunk if exchange.takes_chunks else None)
+        if charge is not None:
+            await reply.pump(charge.tap(exchange.write))
+            charge.ended()
+        else:
+            await reply.pump(exchange.write, exchange.write_chunk if exchange.takes_chunks else None)
     except UpstreamError as error:
         broken = error
         exchange.write(broken_stream(error.message, exchange.tail))

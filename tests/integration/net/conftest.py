@@ -28,9 +28,11 @@ async def calm():
     unexpected = []
     loop.set_exception_handler(lambda _, context: unexpected.append(context))
     before = asyncio.all_tasks()
+    gc.freeze()  # so that the collection below looks at nothing but what the test made
     yield
     await asyncio.sleep(0)
     gc.collect()
+    gc.unfreeze()
     await asyncio.sleep(0)
     assert unexpected == []
     assert asyncio.all_tasks() <= before | {asyncio.current_task()}
@@ -69,7 +71,9 @@ class Client:
         async with asyncio.timeout(WAIT_SECS):
             raw = await self.reader.readuntil(b"\r\n\r\n")
         line, *lines = raw[:-4].decode("latin-1").split("\r\n")
-        return int(line.split()[1]), {name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+        return int(line.split()[1]), {
+            name.lower(): value.strip() for name, _, value in (x.partition(":") for x in lines)
+        }
 
     async def answer(self, method="GET"):
         """The next answer: its status, its headers and its body."""
@@ -214,7 +218,9 @@ class WorkerConnection:
     async def request(self, *, body=True):
         """The next request's head and body; raises IncompleteReadError at the connection's end."""
         head = await self.reader.readuntil(b"\r\n\r\n")
-        length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0)
+        length = next(
+            (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
+        )
         received = await self.reader.readexactly(length) if body else b""
         self.worker.requests.append((head, received))
         return head, received

@@ -53,7 +53,9 @@ async def test_one_connection_serves_calls_in_turn(start_worker, new_pool, post)
     assert pool.resends == 0
 
 
-async def test_calls_at_once_have_a_connection_each_and_the_last_used_goes_out_first(start_worker, new_pool, post, until):
+async def test_calls_at_once_have_a_connection_each_and_the_last_used_goes_out_first(
+    start_worker, new_pool, post, until
+):
     order = []
     gate = asyncio.Event()
 
@@ -143,7 +145,9 @@ async def test_a_connection_the_worker_closed_while_idle_costs_nothing(start_wor
 
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("size", [0, 200_000])
-async def test_a_request_that_loses_the_race_is_sent_once_more_on_a_fresh_connection(start_worker, new_pool, post, how, size):
+async def test_a_request_that_loses_the_race_is_sent_once_more_on_a_fresh_connection(
+    start_worker, new_pool, post, how, size
+):
     async def script(connection, number):
         await connection.request()
         await connection.answer(b"%d" % number)
@@ -172,7 +176,7 @@ async def test_a_resend_takes_no_second_stale_connection_and_there_is_only_one(s
         await connection.request()
         if answered < 3:
             answered += 1
-            while answered < 3:
+            while answered < 3:  # noqa: ASYNC110  the other connections count
                 await asyncio.sleep(0.001)
             await connection.answer()
             await connection.request()
@@ -198,7 +202,16 @@ async def test_a_fresh_connection_that_is_lost_is_not_replaced(start_worker, new
     assert pool.resends == 0
 
 
-@pytest.mark.parametrize("begun", [b"H", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel"])
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"H",
+        b"HTTP/1.1 200 OK\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel",
+    ],
+)
 async def test_nothing_is_sent_again_once_the_answer_began(start_worker, new_pool, post, begun):
     async def script(connection, number):
         await connection.request()
@@ -317,7 +330,9 @@ async def test_a_connection_that_comes_and_goes_is_not_counted(start_worker, new
 # --- retired pools
 
 
-async def test_a_closed_pool_ends_idle_connections_and_lets_exchanges_finish(start_worker, new_pool, post, until, answer_head):
+async def test_a_closed_pool_ends_idle_connections_and_lets_exchanges_finish(
+    start_worker, new_pool, post, until, answer_head
+):
     go_on = asyncio.Event()
 
     async def script(connection, number):

@@ -151,7 +151,9 @@ async def test_a_bodyless_answer_leaves_the_connection_in_step(start, connect, s
 # --- refusals and early answers
 
 
-@pytest.mark.parametrize("raw", [b"hello\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\nHost: x\n\n", get("/", "A : b")])
+@pytest.mark.parametrize(
+    "raw", [b"hello\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\nHost: x\n\n", get("/", "A : b")]
+)
 async def test_what_is_not_http_is_refused_and_the_connection_ends(start, connect, raw):
     service = await start()
     client = await connect(service.server)
@@ -200,17 +202,17 @@ async def test_the_rest_of_an_upload_is_never_the_next_request(start, connect):
 
 @pytest.mark.parametrize("line", ["Connection: close", "Connection: keep-alive"])
 async def test_a_large_answer_arrives_whole_however_slowly_it_is_read(start, connect, line, monkeypatch):
-    monkeypatch.setattr("smg.net.http1.server.LINGER_SECS", 0.05)
+    monkeypatch.setattr("smg.net.http1.connection.LINGER_SECS", 0.05)
     size = 4 << 20
 
     async def work(exchange):
         exchange.answer(200, b"x" * size)
 
-    service = await start(work, idle_timeout_secs=5, header_read_timeout_secs=0.2)
+    service = await start(work, idle_timeout_secs=5, header_read_timeout_secs=0.1)
     client = await connect(service.server, receive_bytes=4096)
     await client.send(get("/", line))
     status, headers = await client.head()
-    await asyncio.sleep(0.4)
+    await asyncio.sleep(0.25)
     body = await client.reader.readexactly(int(headers["content-length"]))
     assert (status, len(body)) == (200, size)
 
@@ -296,7 +298,15 @@ async def test_aborting_cuts_what_is_left(start, connect, until):
 
 async def test_many_clients_at_every_stage_leave_nothing_behind(start, connect, until):
     service = await start()
-    stages = [b"", b"GE", GET[:-2], put(b"hel", length=5), get("/", "Transfer-Encoding: chunked") + b"5\r\nhel", GET, GET * 3 + b"G"]
+    stages = [
+        b"",
+        b"GE",
+        GET[:-2],
+        put(b"hel", length=5),
+        get("/", "Transfer-Encoding: chunked") + b"5\r\nhel",
+        GET,
+        GET * 3 + b"G",
+    ]
     for how in ("close", "half_close", "reset"):
         clients = [await connect(service.server) for _ in range(35)]
         for n, client in enumerate(clients):

@@ -13,7 +13,7 @@ PING = b": ping\n\n"
 
 @pytest.mark.parametrize("pause_secs", [None, 0.03])
 async def test_a_head_that_takes_too_long_ends_the_connection_silently(start, connect, pause_secs):
-    service = await start(header_read_timeout_secs=0.2)
+    service = await start(header_read_timeout_secs=0.1)
     client = await connect(service.server)
 
     async def dribble():
@@ -48,7 +48,7 @@ async def test_the_deadline_of_a_head_ends_with_it(start, connect):
     client = await connect(service.server)
     await client.send(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n")
     for _ in range(8):
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.03)
         await client.send(b"x")
     assert (await client.answer())[2] == b"PUT / xxxxxxxx"
 
@@ -57,11 +57,11 @@ async def test_an_idle_connection_is_ended_and_a_working_one_is_not(start, conne
     async def work(exchange):
         exchange.start(200)
         for _ in range(4):
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.06)
             exchange.write(b"data: 1\n\n")
         exchange.end()
 
-    service = await start(work, idle_timeout_secs=0.2)
+    service = await start(work, idle_timeout_secs=0.1)
     client = await connect(service.server)
     await client.send(GET)
     assert (await client.answer())[2] == b"data: 1\n\n" * 4
@@ -73,7 +73,7 @@ async def test_a_client_that_stops_reading_its_answer_is_given_up(start, connect
         exchange.answer(200, b"x" * (8 << 20))
 
     for line in (b"", b"Connection: close\r\n"):
-        service = await start(work, idle_timeout_secs=0.2)
+        service = await start(work, idle_timeout_secs=0.1)
         client = await connect(service.server, receive_bytes=4096)
         client.writer.transport.pause_reading()
         await client.send(GET[:-2] + line + b"\r\n")
@@ -108,9 +108,9 @@ async def test_comments_fill_silence_between_events_only(start, connect):
         await go_on.wait()
         go_on.clear()
         exchange.write(b"data: hal")
-        await asyncio.sleep(0.2)
-        exchange.write(b"f\n")
         await asyncio.sleep(0.15)
+        exchange.write(b"f\n")
+        await asyncio.sleep(0.1)
         exchange.write(b"\n")
         await go_on.wait()
         exchange.end()
@@ -156,7 +156,7 @@ async def test_a_stream_that_speaks_or_is_no_event_stream_gets_no_comments(start
 
 async def test_draining_bounds_what_is_held_for_a_slow_reader(start, connect, until):
     piece = b"x" * 10_000
-    count = 3000
+    count = 1500
     written = 0
 
     async def work(exchange):

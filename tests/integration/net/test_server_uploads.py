@@ -138,9 +138,13 @@ async def test_an_upload_that_waits_for_its_reader_is_not_stalled(start, connect
     assert (await client.answer())[2] == b"5"
 
 
-@pytest.mark.parametrize("start_of_body", [sized(10) + b"hel", CHUNKED + b"5\r\nhel", sized(10), CHUNKED + b"5\r\nhello\r\n0\r\n"])
+@pytest.mark.parametrize(
+    "start_of_body", [sized(10) + b"hel", CHUNKED + b"5\r\nhel", sized(10), CHUNKED + b"5\r\nhello\r\n0\r\n"]
+)
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_a_client_that_half_closes_in_its_upload_hears_why_it_failed(start, connect, until, start_of_body, at_once):
+async def test_a_client_that_half_closes_in_its_upload_hears_why_it_failed(
+    start, connect, until, start_of_body, at_once
+):
     service = await start()
     client = await connect(service.server)
     await client.send(start_of_body)

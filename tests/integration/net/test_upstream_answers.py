@@ -93,7 +93,9 @@ async def test_a_broken_answer_is_a_failure(start_worker, new_pool, post, until,
 
 @pytest.mark.parametrize("head", ["content-length: 1000000", "transfer-encoding: chunked", "a: b"])
 @pytest.mark.parametrize("late", [True, False])
-async def test_an_answer_beyond_the_limit_is_refused_and_the_worker_let_go(start_worker, new_pool, post, until, answer_head, head, late):
+async def test_an_answer_beyond_the_limit_is_refused_and_the_worker_let_go(
+    start_worker, new_pool, post, until, answer_head, head, late
+):
     async def script(connection, number):
         await connection.request()
         await connection.write(answer_head(head))
@@ -267,7 +269,7 @@ class Client:
 
     async def send(self, total, size=50_000):
         for _ in range(total // size):
-            while self.held:
+            while self.held:  # noqa: ASYNC110  the sink lets go
                 await asyncio.sleep(0.001)
             self.body.feed(b"x" * size, 0.0)
             await asyncio.sleep(0)

@@ -72,8 +72,10 @@ async def calm_loop():
     loop = asyncio.get_running_loop()
     unexpected = []
     loop.set_exception_handler(lambda _, context: unexpected.append(context))
+    gc.freeze()  # so that the collection below looks at nothing but what the test made
     yield loop
     gc.collect()
+    gc.unfreeze()
     await asyncio.sleep(0)
     assert unexpected == []
 

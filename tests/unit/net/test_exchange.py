@@ -167,7 +167,10 @@ def test_an_answer_before_the_whole_body_ends_the_connection_even_if_the_body_th
 
 
 def test_the_last_exchange_of_a_connection_says_so():
-    for end in (lambda exchange, _: exchange.end_connection(), lambda _, connection: setattr(connection, "closing", True)):
+    for end in (
+        lambda exchange, _: exchange.end_connection(),
+        lambda _, connection: setattr(connection, "closing", True),
+    ):
         exchange, connection = begin()
         end(exchange, connection)
         exchange.answer(200)
@@ -193,7 +196,13 @@ def test_comments_are_due_between_events_of_a_silent_stream_only():
     assert exchange.comments_due(15.0, 5.0)
     assert not exchange.comments_due(14.9, 5.0)
     assert not exchange.comments_due(1000.0, 0.0)
-    for piece, between in [(b"data: 1\n", False), (b"\n", True), (b"d", False), (b"ata\r\n\r\n", True), (b": x", False)]:
+    for piece, between in [
+        (b"data: 1\n", False),
+        (b"\n", True),
+        (b"d", False),
+        (b"ata\r\n\r\n", True),
+        (b": x", False),
+    ]:
         exchange.write(piece)
         assert exchange.comments_due(15.0, 5.0) is between, piece
     connection.time = 12.0

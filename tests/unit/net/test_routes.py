@@ -13,14 +13,16 @@ async def waiting(exchange):
     return None
 
 
-TABLE = RouteTable([
-    Route("GET", "/health", plain),
-    Route("POST", "/health", waiting),
-    Route("GET", "/workers/{id}", waiting, "admin"),
-    Route("DELETE", "/workers/{id}", plain, "admin"),
-    Route("GET", "/workers/{id}/jobs/{job}", plain, "admin"),
-    Route("GET", "/workers/self", plain, "admin"),
-])
+TABLE = RouteTable(
+    [
+        Route("GET", "/health", plain),
+        Route("POST", "/health", waiting),
+        Route("GET", "/workers/{id}", waiting, "admin"),
+        Route("DELETE", "/workers/{id}", plain, "admin"),
+        Route("GET", "/workers/{id}/jobs/{job}", plain, "admin"),
+        Route("GET", "/workers/self", plain, "admin"),
+    ]
+)
 
 
 def test_a_fixed_path_is_found_with_all_its_methods():
@@ -46,7 +48,20 @@ def test_a_fixed_path_goes_before_a_template():
     assert TABLE.methods("/workers/self")[1] == {}
 
 
-@pytest.mark.parametrize("path", ["", "/", "/nowhere", "/health/", "/Health", "/workers/", "/workers//jobs/2", "/workers/1/jobs", "/workers/../health"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "/nowhere",
+        "/health/",
+        "/Health",
+        "/workers/",
+        "/workers//jobs/2",
+        "/workers/1/jobs",
+        "/workers/../health",
+    ],
+)
 def test_an_unknown_path_has_no_methods(path):
     assert TABLE.methods(path) == ({}, {})
 

@@ -1,7 +1,7 @@
 """HTTP/1.1 on the wire: message heads and body framing, in both directions. Sans I/O.
 
-Heads are parsed strictly. Whatever two parsers could read differently (a bare CR or LF, a folded header, blanks around a
-name, two lengths, a length beside a transfer coding) is refused, so that nothing a client sends can be one message
+Heads are parsed strictly. Whatever two parsers could read differently (a bare CR or LF, a folded header, blanks around
+a name, two lengths, a length beside a transfer coding) is refused, so that nothing a client sends can be one message
 here and another at a worker. Bodies are decoded by `ChunkedDecoder`; sized bodies need no decoder.
 
 The limits on heads live here; limits on bodies belong to whoever reads them.
@@ -40,8 +40,8 @@ _REQUEST_LINES: dict[bytes, tuple[str, str, str, bool]] = {}
 _STATUS_LINES: dict[bytes, tuple[int, bool]] = {}
 _MAX_START_LINES = 512
 _LEAST_STATUS = 100
-# Chunk sizes repeat as well: the plain spelling of a size line -> the size, for chunks that can be relayed as they came.
-# Smaller ones do not show whether an event stream is between two events.
+# Chunk sizes repeat as well: the plain spelling of a size line -> the size, for chunks that can be relayed as they
+# came. Smaller ones do not show whether an event stream is between two events.
 _PLAIN_SIZES: dict[bytes, int] = {}
 _MAX_PLAIN_SIZES = 4096
 _LEAST_PLAIN_SIZE = 8
@@ -278,7 +278,7 @@ class ChunkedDecoder:
         """Whether the next byte begins a chunk."""
         return self._left == self._SIZE and not self._held
 
-    def feed(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> bytes:  # noqa: C901, PLR0912  one state machine, one loop
         """Take the next bytes; returns the decoded payload among them. Raises ProtocolError on broken framing."""
         if self._held:
             data = self._held + data

@@ -10,11 +10,19 @@ from __future__ import annotations
 import asyncio
 import ssl
 from dataclasses import dataclass
+from functools import cache
 
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import Address
 from smg.net.body import RequestBody
-from smg.net.http1.client import LostBeforeAnswer, Reply, UpstreamConnection
+from smg.net.http1.client import LostBeforeAnswer, UpstreamConnection
+from smg.net.reply import Reply
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The system's certificates: read once, since that takes longer than many a call."""
+    return ssl.create_default_context()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +42,7 @@ class Pool:
     def __init__(self, address: Address, options: PoolOptions, tls: ssl.SSLContext | None = None) -> None:
         self._address = address
         self._options = options
-        self._tls = tls or (ssl.create_default_context() if address.tls else None)
+        self._tls = tls or (_trusted() if address.tls else None)
         self._loop = asyncio.get_running_loop()
         self._idle: list[UpstreamConnection] = []
         self._all: set[UpstreamConnection] = set()

@@ -11,8 +11,8 @@ import asyncio
 from smg.fleet.worker import Worker
 from smg.net.address import address_of
 from smg.net.exchange import Exchange
-from smg.net.http1.client import Reply
 from smg.net.http1.pool import Pool, PoolOptions
+from smg.net.reply import Reply
 from smg.net.sweep import Sweeper, interval_for
 from smg.protocol.headers import FORWARDED_REQUEST_HEADERS, FORWARDED_REQUEST_PREFIX
 from smg.serving.call import Call

@@ -6,8 +6,9 @@ import pytest
 
 from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
 from smg.net.body import RequestBody
-from smg.net.http1.client import UNREAD_BYTES, LostBeforeAnswer, UpstreamConnection
+from smg.net.http1.client import LostBeforeAnswer, UpstreamConnection
 from smg.net.http1.codec import MAX_HEAD_BYTES
+from smg.net.reply import UNREAD_BYTES
 
 REQUEST = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"
 LIMIT = 1 << 20
@@ -108,11 +109,26 @@ ANSWERS = {
     "no content": (answer(status="204 No Content"), 204, b"", True),
     "not modified with a length": (answer("content-length: 5", status="304 Not Modified"), 304, b"", True),
     "no content though chunked": (answer("transfer-encoding: chunked", status="204 No Content"), 204, b"", True),
-    "after interim answers": (answer(status="100 Continue") + answer("link: a", status="103 Early Hints") + SIZED, 200, b"hello", True),
+    "after interim answers": (
+        answer(status="100 Continue") + answer("link: a", status="103 Early Hints") + SIZED,
+        200,
+        b"hello",
+        True,
+    ),
     "told to close": (answer("connection: close", "content-length: 5") + b"hello", 200, b"hello", False),
     "old": (answer("content-length: 5", version="1.0") + b"hello", 200, b"hello", False),
-    "old and kept": (answer("connection: keep-alive", "content-length: 5", version="1.0") + b"hello", 200, b"hello", True),
-    "both framings": (answer("content-length: 1", "transfer-encoding: chunked") + b"5\r\nhello\r\n0\r\n\r\n", 200, b"hello", False),
+    "old and kept": (
+        answer("connection: keep-alive", "content-length: 5", version="1.0") + b"hello",
+        200,
+        b"hello",
+        True,
+    ),
+    "both framings": (
+        answer("content-length: 1", "transfer-encoding: chunked") + b"5\r\nhello\r\n0\r\n\r\n",
+        200,
+        b"hello",
+        False,
+    ),
 }
 
 

@@ -1,5 +1,8 @@
 """Heads are parsed strictly, and the chunked coding means the same however its bytes are split."""
 
+from collections import deque
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +25,9 @@ def refused(raw):
 
 
 def test_a_request_head_is_split_into_method_path_query_and_headers():
-    parsed = parse_request_head(head("POST /v1/chat?a=1&b=?c HTTP/1.1", "Host: x", "X-Thing:\t some value \t", "Empty:"))
+    parsed = parse_request_head(
+        head("POST /v1/chat?a=1&b=?c HTTP/1.1", "Host: x", "X-Thing:\t some value \t", "Empty:")
+    )
     assert (parsed.method, parsed.path, parsed.query) == ("POST", "/v1/chat", "a=1&b=?c")
     assert parsed.headers == {b"host": b"x", b"x-thing": b"some value", b"empty": b""}
     assert not parsed.http10
@@ -125,7 +130,9 @@ def test_a_header_that_two_readers_could_take_differently_is_refused(lines):
     assert refused(head("POST / HTTP/1.1", "Host: x", lines)) == 400
 
 
-@pytest.mark.parametrize("coding", ["gzip", "identity", "chunked, identity", "gzip, chunked", "chunked, chunked", "xchunked", ""])
+@pytest.mark.parametrize(
+    "coding", ["gzip", "identity", "chunked, identity", "gzip, chunked", "chunked, chunked", "xchunked", ""]
+)
 def test_a_coding_other_than_chunked_is_refused_as_not_implemented(coding):
     assert refused(head("POST / HTTP/1.1", "Host: x", f"Transfer-Encoding: {coding}")) == 501
 
@@ -172,7 +179,12 @@ def test_who_asks_keeps_the_connection(version, connection, kept):
 
 @pytest.mark.parametrize(
     ("version", "expect", "waits"),
-    [("1.1", "100-continue", True), ("1.1", "100-Continue", True), ("1.1", "else", False), ("1.0", "100-continue", False)],
+    [
+        ("1.1", "100-continue", True),
+        ("1.1", "100-Continue", True),
+        ("1.1", "else", False),
+        ("1.0", "100-continue", False),
+    ],
 )
 def test_only_new_clients_wait_to_be_invited(version, expect, waits):
     assert parse_request_head(head(f"PUT / HTTP/{version}", "Host: x", f"Expect: {expect}")).expects_continue is waits
@@ -216,12 +228,10 @@ def test_a_remembered_line_means_the_same_in_both_directions():
 
 @given(st.binary(max_size=200))
 def test_whatever_bytes_come_a_head_is_parsed_or_refused(raw):
-    try:
-        parsed = parse_request_head(raw)
-    except ProtocolError as error:
-        assert error.status in {400, 414, 431, 501, 505}
-    else:
-        assert parsed.path.isascii()
+    with suppress(ProtocolError):
+        assert parse_request_head(raw).path.isascii()
+    with suppress(ProtocolError):
+        assert parse_response_head(raw).status >= 100
 
 
 # --- answer heads
@@ -305,7 +315,9 @@ def test_the_same_length_twice_is_one_length():
     assert parse_response_head(head("HTTP/1.1 200 OK", *["Content-Length: 5"] * 2)).content_length == 5
 
 
-@pytest.mark.parametrize("lines", [["Content-Length: 5", "Transfer-Encoding: chunked"], ["Transfer-Encoding: chunked", "Content-Length: 5"]])
+@pytest.mark.parametrize(
+    "lines", [["Content-Length: 5", "Transfer-Encoding: chunked"], ["Transfer-Encoding: chunked", "Content-Length: 5"]]
+)
 def test_with_both_framings_the_coding_wins_and_the_connection_ends(lines):
     parsed = parse_response_head(head("HTTP/1.1 200 OK", *lines))
     assert parsed.chunked
@@ -422,8 +434,7 @@ def test_an_unfinished_line_is_held_within_bounds():
         decoder = ChunkedDecoder()
         decoder.feed(start)
         with pytest.raises(ProtocolError):
-            for _ in range(codec.MAX_CHUNK_LINE_BYTES + 2):
-                decoder.feed(b"a")
+            deque(map(decoder.feed, [b"a"] * (codec.MAX_CHUNK_LINE_BYTES + 2)), maxlen=0)
         assert len(decoder._held) <= codec.MAX_CHUNK_LINE_BYTES + 2
 
 

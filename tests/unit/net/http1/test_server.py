@@ -6,9 +6,10 @@ import pytest
 
 from smg.errors import GatewayError
 from smg.net.body import UNREAD_BYTES
-from smg.net.http1 import server as server_module
+from smg.net.http1 import connection as connection_module
 from smg.net.http1.codec import MAX_HEAD_BYTES
-from smg.net.http1.server import BACKLOG_BYTES, Limits, Server, ServerConnection
+from smg.net.http1.connection import BACKLOG_BYTES, ServerConnection
+from smg.net.http1.server import Limits, Server
 
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -36,7 +37,9 @@ class Rig:
     async def echo(self, exchange):
         try:
             body = await exchange.read_body()
-            exchange.answer(200, b"%s %s?%s %s" % (*(t.encode() for t in (exchange.method, exchange.path, exchange.query)), body))
+            exchange.answer(
+                200, b"%s %s?%s %s" % (*(t.encode() for t in (exchange.method, exchange.path, exchange.query)), body)
+            )
         except GatewayError as error:
             exchange.answer(error.status, error.code.encode())
         finally:
@@ -148,7 +151,12 @@ async def test_a_head_is_bounded_whole_or_in_pieces(rig, turn):
     rig.feed(start, b"\r\n\r\n")
     await turn()
     assert [s for s, _ in bodies(rig.wire.take())] == [200]
-    for pieces in ([start + b"a\r\n\r\n"], [start, b"a" * 10], [start, b"a\r", b"\n\r\n"], [b"x" * (MAX_HEAD_BYTES + 1)]):
+    for pieces in (
+        [start + b"a\r\n\r\n"],
+        [start, b"a" * 10],
+        [start, b"a\r", b"\n\r\n"],
+        [b"x" * (MAX_HEAD_BYTES + 1)],
+    ):
         rig.connect()
         rig.feed(*pieces)
         await turn()
@@ -171,7 +179,10 @@ async def test_a_chunked_body_that_breaks_its_framing_fails_and_nothing_after_it
 async def test_a_chunked_body_beyond_the_limit_is_refused_though_it_came_with_its_head(new_wire, calm_loop, turn):
     rig = Rig(new_wire, Limits(max_body_bytes=10))
     for size, status in ((10, 200), (11, 413)):
-        rig.feed(b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (size, b"x" * size))
+        rig.feed(
+            b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
+            % (size, b"x" * size)
+        )
         await turn()
         assert [s for s, _ in bodies(rig.wire.take())] == [status]
     rig.server.abort()
@@ -564,17 +575,17 @@ async def test_an_answer_that_ends_its_connection_is_not_cut_short(timed, turn):
     assert timed.wire.ended
     timed.wire.unsent_bytes = 900
     for _ in range(4):
-        after(timed, server_module.LINGER_SECS)
+        after(timed, connection_module.LINGER_SECS)
     assert not timed.wire.aborted
     timed.wire.unsent_bytes = 0
-    after(timed, server_module.LINGER_SECS - 0.5)
+    after(timed, connection_module.LINGER_SECS - 0.5)
     assert not timed.wire.aborted
     after(timed, 1)
     assert timed.wire.aborted
 
 
 async def test_a_lingering_client_may_send_only_so_much(timed, turn, monkeypatch):
-    monkeypatch.setattr(server_module, "LINGER_BYTES", 100)
+    monkeypatch.setattr(connection_module, "LINGER_BYTES", 100)
     timed.feed(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nConnection: close\r\n\r\n")
     timed.exchanges[0].body.fail(GatewayError("request_body_too_large", "too large"))
     await turn()
@@ -765,7 +776,7 @@ async def test_aborting_cuts_everything(rig):
 
 async def test_the_date_is_made_once_a_second(rig, monkeypatch):
     now = [1.9]
-    monkeypatch.setattr(server_module.time, "time", lambda: now[0])
+    monkeypatch.setattr("smg.net.http1.server.time.time", lambda: now[0])
     assert rig.connection.date_line() == b"date: Thu, 01 Jan 1970 00:00:01 GMT\r\n"
     assert rig.connection.date_line() is rig.connection.date_line()
     now[0] = 86400.5

@@ -33,7 +33,9 @@ def test_a_whole_chunk_of_a_known_size_is_recognised():
     ],
 )
 def test_anything_else_is_left_to_the_decoder(data):
-    known(CHUNK, b"2\r\n\n\n\r\n", b"B\r\ndata: 123\n\n\r\n", b"0b\r\ndata: 123\n\n\r\n", b"b;ext=1\r\ndata: 123\n\n\r\n")
+    known(
+        CHUNK, b"2\r\n\n\n\r\n", b"B\r\ndata: 123\n\n\r\n", b"0b\r\ndata: 123\n\n\r\n", b"b;ext=1\r\ndata: 123\n\n\r\n"
+    )
     assert whole_chunk_size(data) == 0
 
 
