@@ -47,15 +47,31 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     # Admission.
     "admission_queue_full": ErrorKind(429, "gateway", retry_after_secs=2),
     "admission_queue_timeout": ErrorKind(503, "gateway", retry_after_secs=2),
+    "scheduler_queue_full": ErrorKind(429, "gateway", retry_after_secs=2),
+    "scheduler_queue_timeout": ErrorKind(503, "gateway", retry_after_secs=2),
+    "scheduler_preempted": ErrorKind(503, "gateway", retry_after_secs=1),
+    # Nobody is there to see it; it is what the log says.
+    "scheduler_client_cancelled": ErrorKind(499, "downstream"),
+    "tenant_rate_limit_exceeded": ErrorKind(429, "downstream"),
     # Placement. A worker may come back while the request waits for its next attempt.
     "no_available_workers": ErrorKind(503, "gateway", retryable=True, retry_after_secs=1),
     "no_workers": ErrorKind(503, "gateway"),
+    "no_compatible_pd_pair": ErrorKind(503, "gateway"),
+    # Trying again at once would only add to the load; the Retry-After is the time to the next load reports.
+    "worker_overload_protection_shed": ErrorKind(503, "gateway", retry_after_secs=10),
     # The way to a worker, and its answer.
     "call_upstream_connection_failed": ErrorKind(500, "upstream", retryable=True),
     "call_upstream_request_error": ErrorKind(500, "upstream", retryable=True),
     "call_upstream_timeout": ErrorKind(504, "upstream", retryable=True),
     "read_response_body_failed": ErrorKind(500, "upstream", retryable=True),
     "upstream_response_too_large": ErrorKind(502, "upstream", retryable=True),
+    # One leg of a prefill/decode pair; an engine that answered gives the answer its own status.
+    "prefill_request_failed": ErrorKind(502, "upstream", retryable=True),
+    "prefill_bad_request": ErrorKind(400, "upstream"),
+    "prefill_internal_error": ErrorKind(500, "upstream", retryable=True),
+    "prefill_unavailable": ErrorKind(503, "upstream", retryable=True),
+    "prefill_upstream_error": ErrorKind(502, "upstream", retryable=True),
+    "decode_request_failed": ErrorKind(502, "upstream", retryable=True),
     # A fault of our own.
     "internal_error": ErrorKind(500, "gateway"),
 }
@@ -85,6 +101,11 @@ class GatewayError(Exception):
         """The HTTP status of the answer."""
         return self.kind.status
 
+    @property
+    def retryable(self) -> bool:
+        """Whether another attempt may help."""
+        return self.kind.retryable
+
 
 class Unauthorized(GatewayError):  # noqa: N818  the status's own name
     """The caller brought no credential that opens the route. The answer has no body and says nothing more."""
@@ -98,7 +119,9 @@ class PlacementError(GatewayError):
 
 
 class UpstreamError(GatewayError):
-    """A worker, or the way to it, failed before it answered in full."""
+    """A worker, or the way to it, failed before it answered in full. `worker` says which, where there are several."""
+
+    worker: object = None
 
 
 class UpstreamTimeout(UpstreamError):  # noqa: N818  the field calls it a timeout

@@ -4,7 +4,7 @@ import gc
 import pkgutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from importlib import import_module
 from random import Random
 
@@ -34,8 +34,10 @@ def fleet(count):
     return tuple(worker(number) for number in range(count))
 
 
-def make(name, seed=1, clock=None):
-    return table.load(name)(PolicyContext(Random(seed), clock or (lambda: 0.0)))
+def make(name, seed=1, clock=None, **options):
+    policy = table.load(name)
+    context = PolicyContext(Random(seed), clock or (lambda: 0.0))
+    return policy(context, policy.options(**options)) if options else policy(context)
 
 
 def by_key(number):
@@ -60,17 +62,28 @@ class Case:
 
     `unrelated` makes the n-th of many requests that have nothing in common, `sticks` says that one request
     repeated goes where it went before, `returns` that it goes back to a worker that was out for a while,
-    `balances` that it uses all workers.
+    `balances` that it uses all workers. `options` are set where the defaults are not what is looked at.
     """
 
     unrelated: Callable[[int], Hints]
     sticks: bool = False
     returns: bool = False
     balances: bool = True
+    options: dict = field(default_factory=dict)
 
+
+HASHED = {"cache_index": "hash", "cache_boundaries": (16, 48)}
+SCORED = {"overlap_decay": 0.5, "selection_temperature": 0.5}
 
 CASES = {
-    "cache_aware": [Case(by_text, sticks=True), Case(by_tokens, sticks=True)],
+    "bucket": [Case(by_text), Case(by_tokens), Case(bare)],
+    "cache_aware": [
+        Case(by_text, sticks=True),
+        Case(by_tokens, sticks=True),
+        Case(by_tokens, sticks=True, options=HASHED),
+        Case(by_text, options=HASHED),
+        Case(by_text, options=SCORED),
+    ],
     "consistent_hashing": [Case(by_key, sticks=True, returns=True), Case(bare)],
     "least_load": [Case(bare)],
     "manual": [Case(by_key, sticks=True, returns=True), Case(bare)],
@@ -89,7 +102,7 @@ CASES = {
 
 def cases(wanted=lambda _: True):
     return [
-        pytest.param(name, case, id=f"{name}-{case.unrelated.__name__}")
+        pytest.param(name, case, id="-".join([name, case.unrelated.__name__, *case.options]))
         for name, each in CASES.items()
         for case in each
         if wanted(case)
@@ -179,7 +192,7 @@ def test_only_a_candidate_is_ever_chosen(name, states, requests):
 
 @every_case
 def test_a_choice_changes_no_worker(name, case):
-    policy, workers = make(name), fleet(3)
+    policy, workers = make(name, **case.options), fleet(3)
     before = [(one.load, one.dispatched_tokens, one.status) for one in workers]
     for number in range(20):
         policy.select(workers, case.unrelated(number))
@@ -189,7 +202,7 @@ def test_a_choice_changes_no_worker(name, case):
 @every_case
 def test_the_same_seed_makes_the_same_choices(name, case):
     def choices(seed):
-        policy, workers = make(name, seed), fleet(5)
+        policy, workers = make(name, seed, **case.options), fleet(5)
         return [policy.select(workers, case.unrelated(number)).id for number in range(60)]
 
     assert choices(1) == choices(1)
@@ -197,7 +210,7 @@ def test_the_same_seed_makes_the_same_choices(name, case):
 
 @every_case
 def test_a_list_of_candidates_does_as_well_as_a_tuple(name, case):
-    policy, workers = make(name), list(fleet(4))
+    policy, workers = make(name, **case.options), list(fleet(4))
     for number in range(20):
         assert policy.select(workers, case.unrelated(number)) in workers
         assert policy.select(workers[1:], case.unrelated(number)) in workers[1:]
@@ -206,7 +219,7 @@ def test_a_list_of_candidates_does_as_well_as_a_tuple(name, case):
 @pytest.mark.parametrize(("name", "case"), cases(lambda case: case.balances))
 @pytest.mark.parametrize("reporting", [False, True])
 def test_equal_workers_share_unrelated_requests(name, case, reporting):
-    policy, workers = make(name), fleet(5)
+    policy, workers = make(name, **case.options), fleet(5)
     for one in workers:
         one.report = LoadReport() if reporting else None
     taken = Counter(policy.select(workers, case.unrelated(number)).id for number in range(1000))
@@ -219,14 +232,14 @@ def test_equal_workers_share_unrelated_requests(name, case, reporting):
 
 @pytest.mark.parametrize(("name", "case"), cases(lambda case: case.sticks))
 def test_a_request_repeated_goes_where_it_went(name, case):
-    policy, workers = make(name), fleet(5)
+    policy, workers = make(name, **case.options), fleet(5)
     first = [policy.select(workers, case.unrelated(number)) for number in range(40)]
     assert [policy.select(workers, case.unrelated(number)) for number in range(40)] == first
 
 
 @pytest.mark.parametrize(("name", "case"), cases(lambda case: case.sticks))
 def test_while_a_worker_is_out_only_its_requests_move(name, case):
-    policy, workers = make(name), fleet(5)
+    policy, workers = make(name, **case.options), fleet(5)
     first = [policy.select(workers, case.unrelated(number)) for number in range(40)]
     out = first[0]
     rest = tuple(one for one in workers if one is not out)
@@ -260,10 +273,11 @@ def sees(policy, value):
 
 @every_case
 def test_nothing_is_left_of_a_forgotten_worker(name, case):
-    policy, workers = make(name), fleet(3)
+    policy, workers = make(name, **case.options), fleet(3)
     for one in workers:
         one.report = LoadReport()
     for number in range(50):
+        policy.select(workers, case.unrelated(number))
         policy.select(workers, case.unrelated(number))
     for one in workers:
         policy.forget(one.url)
@@ -272,7 +286,7 @@ def test_nothing_is_left_of_a_forgotten_worker(name, case):
 
 @every_case
 def test_a_worker_that_was_removed_returns_as_a_stranger(name, case):
-    policy, workers = make(name), fleet(4)
+    policy, workers = make(name, **case.options), fleet(4)
     first = [policy.select(workers, case.unrelated(number)) for number in range(30)]
     policy.forget(first[0].url)
     rest = tuple(one for one in workers if one is not first[0])
@@ -294,7 +308,7 @@ def test_forgetting_a_stranger_and_sweeping_an_empty_policy_are_no_errors(name):
 
 @every_case
 def test_memory_does_not_grow_with_the_fleets_that_came_and_went(name, case):
-    policy = make(name)
+    policy = make(name, **case.options)
     sizes = []
     for generation in range(6):
         workers = tuple(worker(f"{generation}-{number}") for number in range(4))

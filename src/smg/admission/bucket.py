@@ -25,6 +25,11 @@ class TokenBucket:
         self._level = level - tokens if level >= tokens else level
         return level >= tokens
 
+    def spend(self, tokens: float, now: float) -> None:
+        """Take tokens whatever the level, which may fall below zero; a negative number gives some back."""
+        self._level = min(self._capacity, self.level(now) - tokens)
+        self._stamp = now
+
     def wait_secs(self, tokens: float, now: float) -> float | None:
         """How long until so many tokens are there; None if they never are."""
         if tokens > self._capacity:

@@ -7,59 +7,60 @@ does is its own business.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
-from collections.abc import Callable
-from dataclasses import fields
 from functools import partial
-from typing import cast
 
-from smg.app.metering import branch_counter, fleet_gauges, follow_fleet, new_breaker, sampler
-from smg.auth.keys import SharedKey
+from smg.app.admission import admission_of
+from smg.app.load_metering import load_gauges
+from smg.app.metering import fleet_gauges, follow_fleet, new_breaker, policy_gauges
+from smg.app.placing import Placing, placing_of, required_roles, static_specs
 from smg.config.derived import (
     attempt_limit,
-    effective_max_concurrent_requests,
     effective_prometheus_host,
     model_aliases,
+    protects_from_overload,
+    removes_unhealthy_workers,
 )
 from smg.config.settings import Settings
+from smg.control import engine_metrics as control_engine_metrics
+from smg.control import fleet_calls as control_fleet_calls
+from smg.control import loads as control_loads
 from smg.control import metrics as control_metrics
 from smg.control import models as control_models
 from smg.control import probes as control_probes
 from smg.control import workers as control_workers
 from smg.edge.accounts import HttpAccounts, NoAccounts
-from smg.edge.authenticate import shared_key_filter
-from smg.edge.body_limit import body_limit
-from smg.edge.front import Filter, Front, Gate
+from smg.edge.front import Filter, Front
 from smg.edge.request_id import request_id_filter
 from smg.errors import ConfigError
 from smg.fleet.health import HealthOptions
-from smg.fleet.policies import load as load_policy
-from smg.fleet.policies.base import Policy, PolicyContext
+from smg.fleet.load import DEFAULT_THRESHOLDS, READ_REPORTS, OverloadOptions, Thresholds
 from smg.fleet.registry import Registry
 from smg.fleet.retry import RetryOptions
-from smg.fleet.selection import Policies, Selector
-from smg.fleet.sticky import AssignmentMode, StickyOptions, StickySessions
+from smg.fleet.worker import Worker
 from smg.net.fetch import Fetcher
 from smg.net.http1.pool import PoolOptions
 from smg.net.http1.server import Limits, Server
 from smg.net.routes import Group, RouteTable
 from smg.protocol.hints import KEY_HEADER
 from smg.protocol.request_ids import RequestIds
-from smg.services.admission_gate import AdmissionGate, RateGate
+from smg.services.discovery.sources import discovery_of
 from smg.services.inspection import Inspector
 from smg.services.jobs import JobQueue
+from smg.services.load_monitor import LoadMonitor
 from smg.services.prober import Prober
 from smg.services.readiness import Readiness
 from smg.services.registrar import Registrar, RegistrarOptions
+from smg.services.scheduler_gate import SchedulerGate
 from smg.services.supervisor import Supervisor
-from smg.serving.accounts import CallAccounts
+from smg.serving.accounts import CallAccounts, PairAccounts
 from smg.serving.body_path import BodyPathOptions
-from smg.serving.dispatch import Dispatcher
+from smg.serving.dispatch import Dispatcher, Upstream
 from smg.serving.endpoints import forwarded
 from smg.serving.parse import Parser
 from smg.serving.upstreams.http import HttpUpstream
+from smg.serving.upstreams.pair import PairUpstream
 from smg.telemetry.inflight_age import count_by_age
 from smg.telemetry.logs import Logs, get_logger
 from smg.telemetry.metrics import Metrics
@@ -81,17 +82,20 @@ class Gateway:
         registry = self._registry = Registry(model_aliases(settings))
         fetcher = Fetcher()
 
+        placing = self._placing = placing_of(settings, registry, metrics, now)
+
         self._jobs = JobQueue(capacity=settings.job_queue_capacity, concurrency=settings.job_queue_concurrency)
         health = _health(settings)
         self._registrar = Registrar(
             registry,
             self._jobs,
             Inspector(fetcher),
-            partial(new_breaker, settings, metrics),
+            partial(new_breaker, settings, metrics, registry, placing.recheck),
             options=_registrar(settings),
             health=health,
         )
-        self._readiness = Readiness(registry)
+        self._discovery = discovery_of(settings, registry, self._registrar, self._jobs, metrics)
+        self._readiness = Readiness(registry, required_roles(settings))
         self._prober = Prober(
             registry,
             fetcher,
@@ -100,35 +104,54 @@ class Gateway:
             on_probe=lambda worker, good: metrics.worker_health_checks.labels(
                 worker.worker_type, "success" if good else "failure"
             ).inc(),
+            on_failed=self._give_up if removes_unhealthy_workers(settings) else lambda _worker: None,
+        )
+        overload = _overload(settings)
+        self._load_monitor = LoadMonitor(
+            registry,
+            fetcher,
+            overload,
+            interval_secs=settings.load_monitor_interval,
+            needed=partial(_is_load_needed, placing) if settings.disable_load_monitoring else lambda _worker: True,
+            on_flag=placing.recheck,
         )
 
-        self._policies = Policies(partial(_policy, settings, metrics, now))
-        sessions = self._sessions = _sessions(settings, now)
-        selector = Selector(registry, self._policies, sessions, now)
         self._upstream = HttpUpstream(
             PoolOptions(idle_timeout_secs=settings.upstream_pool_idle_timeout_secs), settings.request_timeout_secs
         )
-        calls = CallAccounts(metrics, settings.policy)
-        parser = Parser(registry, selector, _body_path(settings), _key_headers(settings), calls)
+        calls = CallAccounts(metrics, registry, placing.policy_name)
+        admission = self._admission = admission_of(settings, registry, metrics)
+        parser = Parser(registry, placing.placer, _body_path(settings), _key_headers(settings), calls, admission.limits)
         dispatcher = Dispatcher(
-            selector, self._upstream, _retry(settings), calls, settings.max_payload_size, now, random.Random()
+            placing.placer,
+            self._upstream_of_placements(metrics, calls),
+            _retry(settings),
+            calls,
+            settings.max_payload_size,
+            now,
+            random.Random(),
         )
-        follow_fleet(registry, metrics, self._policies, sessions, self._upstream, calls)
-        fleet_gauges(registry, metrics, sessions, self._upstream)
+        follow_fleet(registry, metrics, placing.sessions, self._upstream, calls)
+        fleet_gauges(registry, metrics, placing.sessions, self._upstream)
+        for policies in placing.policies:
+            policy_gauges(policies, metrics)
+        load_gauges(registry, metrics, overload)
 
-        key = SharedKey(settings.api_key) if settings.api_key is not None else None
         accounts = self._accounts = HttpAccounts(metrics, logs.access)
         metrics.http_inflight_request_age_count.source(lambda: count_by_age(accounts.ages_secs()))
         routes = RouteTable(
             [
                 *control_probes.routes(registry, self._readiness, fetcher),
-                *control_models.routes(registry, fetcher, partial(_is_gateway_key, key)),
+                *control_models.routes(registry, fetcher, lambda token: admission.ring.holds(token.encode())),
                 *control_workers.routes(registry, self._registrar, self._jobs),
+                *control_loads.routes(registry, time.time),
+                *control_fleet_calls.routes(registry, fetcher),
+                *control_engine_metrics.routes(registry, fetcher),
                 *forwarded.routes(parser, dispatcher, calls),
             ]
         )
         ids = RequestIds(settings.request_id_headers)
-        front = Front(routes, _filters(key), (request_id_filter(ids),), accounts, _gate(settings, metrics))
+        front = Front(routes, admission.filters, (request_id_filter(ids),), accounts, admission.gate)
         self._server = Server(front, _limits(settings))
         metrics_front = Front(RouteTable(control_metrics.routes(metrics)), _NO_FILTERS, (), NoAccounts(), None)
         self._metrics_server = Server(metrics_front, Limits())
@@ -137,18 +160,29 @@ class Gateway:
     async def start(self) -> None:
         """Listen, start the background loops and register the workers of the command line.
 
-        Raises ConfigError when an address cannot be listened on.
+        Raises ConfigError when addresses cannot be listened on.
         """
         settings = self._settings
-        await _listen(self._server, settings.host, settings.port, "--port")
         metrics_host = effective_prometheus_host(settings)
-        await _listen(self._metrics_server, metrics_host, settings.prometheus_port, "--prometheus-port")
+        problems = [
+            *await _listen(self._server, settings.host, settings.port, "--port"),
+            *await _listen(self._metrics_server, metrics_host, settings.prometheus_port, "--prometheus-port"),
+        ]
+        if problems:
+            raise ConfigError(problems)
         self._supervisor.start("log flush", self._flush_logs)
         self._supervisor.start("health probes", self._prober.run)
+        self._supervisor.start("load monitor", self._load_monitor.run)
         self._supervisor.start("policy upkeep", self._sweep_policies)
-        self._registrar.add_static(settings.worker_urls, settings.api_key)
+        if isinstance(self._admission.gate, SchedulerGate):
+            self._supervisor.start("scheduler slots", self._admission.gate.run)
+        self._registrar.add_specs(static_specs(settings))
+        if self._discovery is not None:
+            self._supervisor.start("discovery", self._discovery.run)
+            if settings.worker_urls:
+                log.warning("worker URLs are not registered while workers are discovered", urls=settings.worker_urls)
         log.info("listening", host=settings.host, port=settings.port, policy=settings.policy)
-        if settings.api_key is None:
+        if not self._admission.ring.locks:
             log.warning("no API key is configured: every route is open to whoever reaches this address")
 
     def begin_draining(self) -> None:
@@ -174,6 +208,17 @@ class Gateway:
         await self._jobs.close()
         self._upstream.close()
 
+    def _upstream_of_placements(self, metrics: Metrics, calls: CallAccounts) -> Upstream:
+        """The way to single workers, or to pairs of them."""
+        if not self._settings.pd_disaggregation:
+            return self._upstream
+        pairs = PairAccounts(metrics, calls)
+        return PairUpstream(self._upstream, pairs, self._settings.max_payload_size, random.Random())
+
+    def _give_up(self, worker: Worker) -> None:
+        log.warning("worker stays unhealthy: it is removed", worker=worker.url)
+        self._registrar.remove(worker.id)
+
     async def _flush_logs(self) -> None:
         while True:
             await asyncio.sleep(LOG_FLUSH_SECS)
@@ -183,9 +228,10 @@ class Gateway:
         interval_secs = self._settings.eviction_interval_secs
         while interval_secs:
             await asyncio.sleep(interval_secs)
-            self._policies.sweep(time.monotonic())
-            if self._sessions is not None:
-                self._sessions.sweep(time.monotonic())
+            for policies in self._placing.policies:
+                policies.sweep(time.monotonic())
+            if self._placing.sessions is not None:
+                self._placing.sessions.sweep(time.monotonic())
 
 
 def compose(settings: Settings, logs: Logs) -> Gateway:
@@ -193,11 +239,13 @@ def compose(settings: Settings, logs: Logs) -> Gateway:
     return Gateway(settings, logs)
 
 
-async def _listen(server: Server, host: str, port: int, flag: str) -> None:
+async def _listen(server: Server, host: str, port: int, flag: str) -> list[str]:
+    """Listen, or say why that is not possible."""
     try:
         await server.listen(host, port)
     except OSError as error:
-        raise ConfigError([f"{flag}: cannot listen on {host}:{port}: {error.strerror or error}"]) from error
+        return [f"{flag}: cannot listen on {host}:{port}: {error.strerror or error}"]
+    return []
 
 
 # --- settings into the options of the parts
@@ -213,11 +261,24 @@ def _health(settings: Settings) -> HealthOptions:
     )
 
 
+def _overload(settings: Settings) -> OverloadOptions:
+    waiting, usage = settings.worker_overload_waiting_requests, settings.worker_overload_token_usage
+    thresholds = Thresholds(waiting or DEFAULT_THRESHOLDS.waiting_requests, usage or DEFAULT_THRESHOLDS.token_usage)
+    return OverloadOptions(protects_from_overload(settings), thresholds)
+
+
+def _is_load_needed(placing: Placing, worker: Worker) -> bool:
+    """Whether a policy places requests on this worker by its load."""
+    models: list[str | None] = [card.id for card in worker.models] or [None]
+    return any(p.of(model).name in READ_REPORTS for model in models for p in placing.policies)
+
+
 def _registrar(settings: Settings) -> RegistrarOptions:
     return RegistrarOptions(
         startup_timeout_secs=settings.worker_startup_timeout_secs,
         startup_check_interval_secs=settings.worker_startup_check_interval,
         startup_delay_secs=settings.worker_startup_delay,
+        dp_aware=settings.dp_aware,
     )
 
 
@@ -246,60 +307,10 @@ def _body_path(settings: Settings) -> BodyPathOptions:
         sticky_override=settings.routing_key_override,
         retries=attempt_limit(settings) > 1,
         max_buffered_bytes=settings.max_buffered_request_bytes,
+        pairs=settings.pd_disaggregation,
     )
 
 
 def _key_headers(settings: Settings) -> list[bytes]:
     names = [name.lower().encode() for name in settings.routing_key_headers]
     return names if KEY_HEADER in names else [*names, KEY_HEADER]
-
-
-def _is_gateway_key(key: SharedKey | None, token: str) -> bool:
-    return key is not None and key.matches(token.encode())
-
-
-def _sessions(settings: Settings, now: Callable[[], float]) -> StickySessions | None:
-    if not settings.routing_key_override:
-        return None
-    mode = cast("AssignmentMode", settings.assignment_mode or "delegate")
-    return StickySessions(StickyOptions(mode, settings.max_idle_secs), random.Random(), now)
-
-
-def _filters(key: SharedKey | None) -> dict[Group, tuple[Filter, ...]]:
-    """The filters of each route group, in their order."""
-    locked: tuple[Filter, ...] = (shared_key_filter(key),) if key is not None else ()
-    return {"public": (), "serving": (body_limit, *locked), "admin": (body_limit, *locked)}
-
-
-def _gate(settings: Settings, metrics: Metrics) -> Gate | None:
-    """The admission gate, if there is a limit; its counts show in the metrics."""
-    capacity = effective_max_concurrent_requests(settings, os.cpu_count() or 1)
-    if capacity <= 0:
-        return None
-    rejected = metrics.admission_queue_rejected
-
-    def on_rejected(reason: str) -> None:
-        rejected.labels(reason).inc()
-
-    gate: AdmissionGate | RateGate
-    if settings.rate_limit_tokens_per_second:
-        gate = RateGate(capacity, settings.rate_limit_tokens_per_second, settings.queue_timeout_secs, on_rejected)
-    else:
-        gate = AdmissionGate(capacity, settings.queue_size, settings.queue_timeout_secs, on_rejected)
-    metrics.admission_inflight.function(read=lambda: gate.in_flight)
-    metrics.admission_queue_depth.function(read=lambda: gate.waiting)
-    return gate
-
-
-def _policy(settings: Settings, metrics: Metrics, now: Callable[[], float]) -> Policy:
-    """A policy instance with the settings that bear the names of its options."""
-    cls = load_policy(settings.policy)
-    chosen = {f.name: getattr(settings, f.name) for f in fields(cls.options) if hasattr(settings, f.name)}
-    context = PolicyContext(
-        rng=random.Random(),
-        now=now,
-        count=branch_counter(metrics, settings.policy),
-        observe=sampler(metrics, settings.policy),
-        warn=log.warning,
-    )
-    return cls(context, cls.options(**chosen))

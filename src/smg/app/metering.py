@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from smg.config.settings import Settings
 from smg.fleet.breaker import Breaker, BreakerOptions, State
+from smg.fleet.policy_book import Policies
 from smg.fleet.registry import Change, Registry
-from smg.fleet.selection import Policies
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.sticky import StickySessions
 from smg.fleet.worker import Status, Worker
@@ -21,8 +22,10 @@ from smg.telemetry.metrics import Metrics
 Readings = Iterable[tuple[Labels, float]]
 
 
-def new_breaker(settings: Settings, metrics: Metrics, spec: WorkerSpec) -> Breaker:
-    """The breaker of a worker: the gateway's thresholds, its own laid over them, its moves counted."""
+def new_breaker(
+    settings: Settings, metrics: Metrics, registry: Registry, on_move: Callable[[], None], spec: WorkerSpec
+) -> Breaker:
+    """The breaker of a worker: the gateway's thresholds, its own laid over them. Its moves count while it is there."""
     own = spec.resilience
     options = BreakerOptions(
         failure_threshold=own.cb_failure_threshold or settings.cb_failure_threshold,
@@ -33,7 +36,9 @@ def new_breaker(settings: Settings, metrics: Metrics, spec: WorkerSpec) -> Break
     transitions = metrics.worker_cb_transitions
 
     def moved(old: State, new: State) -> None:
-        transitions.labels(spec.url, old.name.lower(), new.name.lower()).inc()
+        on_move()
+        if spec.url in registry.snapshot.by_url:
+            transitions.labels(spec.url, old.name.lower(), new.name.lower()).inc()
 
     return Breaker(options, moved)
 
@@ -71,12 +76,11 @@ def sampler(metrics: Metrics, policy: str) -> Callable[[str, float], None]:
 def follow_fleet(
     registry: Registry,
     metrics: Metrics,
-    policies: Policies,
     sessions: StickySessions | None,
     upstream: HttpUpstream,
     calls: CallAccounts,
 ) -> None:
-    """When a worker goes, everything kept for it goes too: connections, cached prefixes, series."""
+    """When a worker goes, everything kept for it goes too: connections, sessions, series."""
 
     def follow(change: Change) -> None:
         worker = change.worker
@@ -84,19 +88,15 @@ def follow_fleet(
             upstream.drop(worker)  # its key may be another one now
         elif change.kind == "removed":
             upstream.drop(worker)
-            policies.forget_worker(worker.url)
             if sessions is not None:
                 sessions.forget(worker.url)
-            policies.keep_only(registry.snapshot.models)
             metrics.remove_worker(worker.url)
             calls.forget_worker(worker.url)
 
     registry.subscribe(follow)
 
 
-def fleet_gauges(
-    registry: Registry, metrics: Metrics, sessions: StickySessions | None, upstream: HttpUpstream
-) -> None:
+def fleet_gauges(registry: Registry, metrics: Metrics, sessions: StickySessions | None, upstream: HttpUpstream) -> None:
     """Gauges that are read off the registry when a scrape asks."""
     workers = _Workers(registry)
     metrics.worker_pool_size.source(workers.pool_sizes)
@@ -110,6 +110,37 @@ def fleet_gauges(
             lambda: [((url,), float(count)) for url, count in sessions.active_sessions().items()]
         )
     metrics.router_upstream_send_retries.function("http", read=lambda: upstream.resends or None)
+
+
+def policy_gauges(policies: Policies, metrics: Metrics) -> None:
+    """Gauges of what the policies remember; one that remembers no such thing has no series."""
+    for gauge, size in (
+        (metrics.cache_tree_chars, "chars"),
+        (metrics.cache_tree_tokens, "tokens"),
+        (metrics.cache_placement_entries, "placements"),
+    ):
+        gauge.source(partial(_sizes, policies, size))
+    metrics.cache_tree_tenants.source(
+        lambda: [
+            ((*labels, tree), value)
+            for tree, size in (("string", "text_tenants"), ("token", "token_tenants"))
+            for labels, value in _sizes(policies, size)
+        ]
+    )
+    metrics.manual_policy_cache_entries.source(lambda: _total(_sizes(policies, "entries")))
+
+
+def _sizes(policies: Policies, name: str) -> Sequence[tuple[Labels, float]]:
+    """One size of every instance that has it, labelled by model; of the one without a model only if it is used."""
+    return [
+        ((model or "unknown",), float(sizes[name]))
+        for model, _, sizes in policies.sizes()
+        if name in sizes and (model is not None or sizes[name])
+    ]
+
+
+def _total(readings: Sequence[tuple[Labels, float]]) -> Readings:
+    return [((), sum([value for _, value in readings]))] if readings else []
 
 
 class _Workers:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from smg.config.derived import effective_prometheus_host
-from smg.config.forms import split_alias
+from smg.config.derived import effective_discovery_provider, effective_prometheus_host, static_worker_urls
+from smg.config.forms import split_alias, split_selector
 from smg.config.options import Option
 from smg.config.settings import Settings
+from smg.config.tenant_keys import split_tenant_key
 from smg.config.values import got, spell
 
 # Addresses that stand for every interface, and so collide with any other on the same port.
@@ -62,8 +63,27 @@ def _out_of_range(row: Option, settings: Settings) -> Iterator[str]:
             yield f"must be at most {spell(row.maximum)}{got(row, number)}"
 
 
+def _both_legs(settings: Settings) -> str | None:
+    legs = bool(settings.prefill), bool(settings.decode)
+    if any(legs) and not settings.pd_disaggregation:
+        return "must be given for --prefill and --decode to mean anything"
+    return None
+
+
+def _two_workers_a_leg(settings: Settings) -> str | None:
+    if not settings.pd_disaggregation:
+        return None
+    for leg, policy, urls in (
+        ("prefill", settings.prefill_policy, settings.prefill),
+        ("decode", settings.decode_policy, settings.decode),
+    ):
+        if (policy or settings.policy) == "power_of_two" and len(urls) == 1:
+            return f"power_of_two chooses between two workers, give --{leg} at least two workers or none"
+    return None
+
+
 def _two_workers_to_choose_from(settings: Settings) -> str | None:
-    if settings.policy == "power_of_two" and len(settings.worker_urls) == 1:
+    if settings.policy == "power_of_two" and len(static_worker_urls(settings)) == 1:
         return "power_of_two chooses between two workers, give --worker-urls at least two or none"
     return None
 
@@ -72,6 +92,15 @@ def _sweeps_for_cache_aware(settings: Settings) -> str | None:
     if settings.policy == "cache_aware" and settings.eviction_interval_secs == 0:
         return "must be above 0 while --policy is cache_aware, got 0"
     return None
+
+
+def _boundaries_ascend(settings: Settings) -> str | None:
+    boundaries = settings.cache_boundaries
+    if not boundaries and settings.cache_index == "hash":
+        return "must name at least one token position while --cache-index is hash"
+    if all(low < high for low, high in pairwise(boundaries)):
+        return None
+    return f"must be strictly ascending token positions, got {spell(boundaries)}"
 
 
 def _wait_for_a_queue(settings: Settings) -> str | None:
@@ -111,9 +140,67 @@ def _listeners_apart(settings: Settings) -> str | None:
     return f"must differ from --port, both are {settings.port}"
 
 
+def _one_spelling_of_discovery(settings: Settings) -> str | None:
+    if settings.service_discovery and settings.discovery_provider is not None:
+        return "must not stand beside --service-discovery, which is another spelling of kubernetes"
+    return None
+
+
+def _pods_to_discover(settings: Settings) -> str | None:
+    if effective_discovery_provider(settings) != "kubernetes" or any(getattr(settings, name) for name in _SELECTORS):
+        return None
+    return "must be given to discover pods, or else --prefill-selector, --decode-selector or --encode-selector"
+
+
+def _file_to_discover(settings: Settings) -> str | None:
+    if effective_discovery_provider(settings) == "file" and settings.discovery_file is None:
+        return "must name a file while --discovery-provider is file"
+    return None
+
+
+def _one_value_a_label(field: str) -> Callable[[Settings], str | None]:
+    def complaint(settings: Settings) -> str | None:
+        values: dict[str, str] = {}
+        for label, value in split_selector(" ".join(getattr(settings, field))):
+            if values.setdefault(label, value) != value:
+                return f"asks for {label!r} to be both {values[label]!r} and {value!r}"
+        return None
+
+    return complaint
+
+
+_DISCOVERY = ("discovery_provider", "service_discovery")
+_SELECTORS = ("selector", "prefill_selector", "decode_selector", "encode_selector")
+
+
+def _limits_for_tenants(settings: Settings) -> str | None:
+    if settings.tenant_rate_limit_enabled and settings.tenant_rate_limit_config is None:
+        return "needs --tenant-rate-limit-config"
+    return None
+
+
+def _keys_apart(settings: Settings) -> str | None:
+    """No key may stand for two callers. The keys themselves are not repeated."""
+    owners: dict[str, str] = {} if settings.api_key is None else {settings.api_key: "--api-key"}
+    for tenant, key in map(split_tenant_key, settings.tenant_api_key):
+        owner = owners.setdefault(key, tenant)
+        if owner != tenant:
+            return f"gives {tenant!r} the same key as {owner if owner == '--api-key' else repr(owner)}"
+    return None
+
+
 RULES = (
-    Rule(("policy", "worker_urls"), _two_workers_to_choose_from),
+    Rule(("pd_disaggregation", "prefill", "decode"), _both_legs),
+    Rule(("prefill_policy", "decode_policy", "policy", "prefill", "decode", "pd_disaggregation"), _two_workers_a_leg),
+    Rule(("tenant_rate_limit_enabled", "tenant_rate_limit_config"), _limits_for_tenants),
+    Rule(("tenant_api_key", "api_key"), _keys_apart),
+    Rule(("policy", "worker_urls", *_DISCOVERY), _two_workers_to_choose_from),
+    Rule(_DISCOVERY, _one_spelling_of_discovery),
+    Rule((*_SELECTORS, *_DISCOVERY), _pods_to_discover),
+    Rule(("discovery_file", *_DISCOVERY), _file_to_discover),
+    *(Rule((field,), _one_value_a_label(field)) for field in _SELECTORS),
     Rule(("eviction_interval_secs", "policy"), _sweeps_for_cache_aware),
+    Rule(("cache_boundaries", "cache_index"), _boundaries_ascend),
     Rule(("queue_timeout_secs", "queue_size"), _wait_for_a_queue),
     Rule(("retry_max_backoff_ms", "retry_initial_backoff_ms", "disable_retries"), _backoff_cap),
     Rule(("model_alias",), _aliases_are_clear),

@@ -1,4 +1,4 @@
-"""How text options must be written: addresses, header names, paths, keys, aliases.
+"""How text options must be written: addresses, header names, paths, keys, aliases, labels of pods.
 
 Each form judges one text by itself. What several texts say together (an alias mapped twice) is for `checks`.
 No complaint repeats the text, since it may hold credentials; whoever prints the problem decides what may be
@@ -22,6 +22,13 @@ _VISIBLE: Final = re.compile(r"[!-~]+")
 _PORT: Final = re.compile(r"[0-9]{1,5}")
 _MAX_PORT: Final = 65535
 
+# How Kubernetes spells the name of a label or an annotation, with or without a domain before it, a label's value, and
+# a namespace.
+_NAME: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+_LABEL_NAME: Final = re.compile(rf"(?:[a-z0-9](?:[a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME}")
+_LABEL_VALUE: Final = re.compile(rf"(?:{_NAME})?")
+_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
 # The name requests without a model are filed under; as an alias it would catch all of them.
 _RESERVED_ALIAS: Final = "unknown"
 
@@ -39,6 +46,24 @@ def _worker_url_complaint(text: str) -> str | None:
     except ValueError:
         return "has a malformed IPv6 address"
     return _address_complaint(parts)
+
+
+def split_prefill(text: str) -> tuple[str, int | None]:
+    """(URL, bootstrap port) of a prefill worker as given by `--prefill`; None for no port."""
+    url, _, port = text.partition(" ")
+    return url, int(port) if port.isdigit() else None
+
+
+def _plain_prefill(text: str) -> str:
+    url, _, port = text.partition(" ")
+    return f"{url.rstrip('/')} {port}".strip()
+
+
+def _prefill_complaint(text: str) -> str | None:
+    url, *rest = text.split(" ")
+    if len(rest) > 1 or (rest and rest[0] != "none" and not _is_port(rest[0])):
+        return "takes a URL and a bootstrap port, or none"
+    return _worker_url_complaint(url)
 
 
 def _address_complaint(parts: SplitResult) -> str | None:
@@ -110,9 +135,43 @@ def _alias_complaint(text: str) -> str | None:
     return None
 
 
+def split_selector(text: str) -> list[tuple[str, str]]:
+    """(label, value) of each `label=value`; pairs are separated by white space or commas."""
+    pairs = [pair.partition("=") for pair in re.split(r"[\s,]+", text) if pair]
+    return [(label, value) for label, _, value in pairs]
+
+
+def _selector_complaint(text: str) -> str | None:
+    pairs = split_selector(text)
+    sound = all(_LABEL_NAME.fullmatch(label) and _LABEL_VALUE.fullmatch(value) for label, value in pairs)
+    if pairs and sound and text.count("=") == len(pairs):
+        return None
+    return "must be written <label>=<value>, as Kubernetes spells labels"
+
+
+def _label_name_complaint(text: str) -> str | None:
+    return None if _LABEL_NAME.fullmatch(text) else "must be a name as Kubernetes spells those of annotations"
+
+
+def _namespace_complaint(text: str) -> str | None:
+    return None if _NAMESPACE.fullmatch(text) else "must be a name as Kubernetes spells those of namespaces"
+
+
+def _model_id_source_complaint(text: str) -> str | None:
+    kind, _, name = text.partition(":")
+    if text == "namespace" or (kind in {"label", "annotation"} and _LABEL_NAME.fullmatch(name)):
+        return None
+    return "must be namespace, label:<name> or annotation:<name>"
+
+
 WORKER_URL = Form("URL", _worker_url_complaint, lambda text: text.rstrip("/"))
+PREFILL = Form("URL [PORT]", _prefill_complaint, _plain_prefill)
 HEADER_NAME = Form("HEADER", _header_complaint, str.lower)
 URL_PATH = Form("PATH", _path_complaint)
 HOST = Form("HOST", _host_complaint)
 KEY = Form("KEY", _key_complaint)
 ALIAS = Form("ALIAS=MODEL", _alias_complaint, lambda text: "=".join(split_alias(text)))
+SELECTOR = Form("LABEL=VALUE", _selector_complaint)
+LABEL_NAME = Form("NAME", _label_name_complaint)
+NAMESPACE = Form("NAME", _namespace_complaint)
+MODEL_ID_SOURCE = Form("SOURCE", _model_id_source_complaint)

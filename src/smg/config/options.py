@@ -23,7 +23,11 @@ POLICY_NAMES = (
     "manual",
     "cache_aware",
 )
+# Prefill workers may also be chosen by the length of the prompt.
+PREFILL_POLICY_NAMES = (*POLICY_NAMES, "bucket")
+CACHE_INDEXES = ("tree", "hash")
 ASSIGNMENT_MODES = ("random", "min_load", "min_group", "delegate")
+DISCOVERY_PROVIDERS = ("kubernetes", "file")
 LOAD_METRICS = ("expected_wait", "requests", "least_requests")
 LOG_LEVELS = ("debug", "info", "warn", "error")
 

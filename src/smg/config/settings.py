@@ -9,28 +9,51 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from smg.config.forms import ALIAS, HEADER_NAME, HOST, KEY, URL_PATH, WORKER_URL
+from smg.config.forms import (
+    ALIAS,
+    HEADER_NAME,
+    HOST,
+    KEY,
+    LABEL_NAME,
+    MODEL_ID_SOURCE,
+    NAMESPACE,
+    PREFILL,
+    SELECTOR,
+    URL_PATH,
+    WORKER_URL,
+)
 from smg.config.options import (
     ASSIGNMENT_MODES,
+    CACHE_INDEXES,
+    DISCOVERY_PROVIDERS,
     LOAD_METRICS,
     LOG_LEVELS,
     POLICY_NAMES,
+    PREFILL_POLICY_NAMES,
     Option,
     option,
     table_of,
 )
+from smg.config.scheduler_rules import PRIORITIES
+from smg.config.tenant_keys import TENANT_KEY
 
 # The sections of the help and the reference page; they appear in the order of the fields below.
 SOURCES: Final = "Configuration file"
 LISTENING: Final = "Listening"
 WORKERS: Final = "Workers"
+DISCOVERY: Final = "Service discovery"
 ROUTING: Final = "Routing policy"
+PAIRS: Final = "Prefill/decode pairs"
 CACHE_AWARE: Final = "Cache-aware routing"
 PREFIX_HASH: Final = "Prefix-hash routing"
+BUCKET: Final = "Bucket routing"
 LOAD: Final = "Load-based routing"
+OVERLOAD: Final = "Engine load and overload protection"
 STICKY: Final = "Sticky sessions and routing keys"
 BODIES: Final = "Bodies and timeouts"
 ADMISSION: Final = "Admission"
+SCHEDULER: Final = "Priority scheduler"
+TENANTS: Final = "Tenants and their limits"
 RETRIES: Final = "Retries"
 BREAKER: Final = "Circuit breaker"
 HEALTH: Final = "Health checks"
@@ -87,6 +110,11 @@ class Settings:
     worker_startup_delay: float = option(
         0.0, "Seconds to wait before a worker is contacted for the first time.", section=WORKERS, minimum=0
     )
+    dp_aware: bool = option(
+        False,
+        "Register every data-parallel rank of an engine as a worker of its own, and name the rank in requests.",
+        section=WORKERS,
+    )
     job_queue_capacity: int = option(
         1000,
         "Registrations, updates and removals that may wait. Leave room for the whole fleet at once.",
@@ -115,7 +143,87 @@ class Settings:
         form=ALIAS,
     )
 
+    service_discovery: bool = option(
+        False,
+        "Find workers among the pods of Kubernetes: the older spelling of --discovery-provider kubernetes.",
+        section=DISCOVERY,
+    )
+    discovery_provider: str | None = option(
+        None,
+        "Where workers are found. While discovery is on, --worker-urls are not registered.",
+        section=DISCOVERY,
+        choices=DISCOVERY_PROVIDERS,
+    )
+    discovery_file: str | None = option(
+        None,
+        "YAML or JSON file that lists the workers, for --discovery-provider file. It may appear after the start.",
+        section=DISCOVERY,
+    )
+    discovery_check_interval_secs: float = option(
+        30.0,
+        "Time between two readings of --discovery-file, which is also read soon after it changes.",
+        section=DISCOVERY,
+        above=0,
+    )
+    selector: tuple[str, ...] = option((), "Labels that the pods of workers have.", section=DISCOVERY, form=SELECTOR)
+    prefill_selector: tuple[str, ...] = option(
+        (), "Labels of the pods that become prefill workers.", section=DISCOVERY, form=SELECTOR
+    )
+    decode_selector: tuple[str, ...] = option(
+        (), "Labels of the pods that become decode workers.", section=DISCOVERY, form=SELECTOR
+    )
+    encode_selector: tuple[str, ...] = option(
+        (), "Labels of the pods that become encode workers.", section=DISCOVERY, form=SELECTOR
+    )
+    service_discovery_port: int = option(
+        80,
+        "Port of the engine in a pod without the annotation smg.ai/worker-ports.",
+        section=DISCOVERY,
+        minimum=1,
+        maximum=_MAX_PORT,
+    )
+    service_discovery_namespace: str | None = option(
+        None,
+        "Namespace whose pods are watched. Unset watches all of them, which needs a cluster-wide permission.",
+        section=DISCOVERY,
+        form=NAMESPACE,
+    )
+    kv_connector_annotation: str = option(
+        "smg.ai/kv-connector", "Annotation of a pod that names its KV connector.", section=DISCOVERY, form=LABEL_NAME
+    )
+    kv_engine_id_annotation: str = option(
+        "smg.ai/kv-engine-id",
+        "Annotation of a pod with its KV engine id: one for each of its ports, separated by commas.",
+        section=DISCOVERY,
+        form=LABEL_NAME,
+    )
+    model_id_from: str | None = option(
+        None,
+        "Take a worker's model id from its pod: namespace, label:<name> or annotation:<name>. What the engine "
+        "calls its model becomes an alias.",
+        section=DISCOVERY,
+        form=MODEL_ID_SOURCE,
+    )
+
     policy: str = option("cache_aware", "How a worker is chosen for a request.", section=ROUTING, choices=POLICY_NAMES)
+
+    pd_disaggregation: bool = option(
+        False, "Serve every request by a prefill and a decode worker together.", section=PAIRS
+    )
+    prefill: tuple[str, ...] = option(
+        (),
+        "A prefill worker: its URL, and the port of its bootstrap or KV server, or none.",
+        section=PAIRS,
+        form=PREFILL,
+        grouped=True,
+    )
+    decode: tuple[str, ...] = option((), "The URL of a decode worker.", section=PAIRS, form=WORKER_URL)
+    prefill_policy: str | None = option(
+        None, "How prefill workers are chosen, if not by --policy.", section=PAIRS, choices=PREFILL_POLICY_NAMES
+    )
+    decode_policy: str | None = option(
+        None, "How decode workers are chosen, if not by --policy.", section=PAIRS, choices=POLICY_NAMES
+    )
 
     cache_threshold: float = option(
         0.3,
@@ -140,6 +248,35 @@ class Settings:
         minimum=1,
         aliases=("--spill-rel-threshold",),
     )
+    balance_token_usage_threshold: float = option(
+        1.0,
+        "Difference between the fullest and the emptiest KV cache, as shares of a cache, above which cached prompts "
+        "follow load instead. Needs engines that report their usage; 1 or more turns it off.",
+        section=CACHE_AWARE,
+        above=0,
+    )
+    overload_token_usage_threshold: float = option(
+        1.0,
+        "Used share of the fullest KV cache above which cached prompts follow load instead. Needs engines that report "
+        "their usage; 1 or more turns it off.",
+        section=CACHE_AWARE,
+        above=0,
+    )
+    overlap_decay: float = option(
+        0.0,
+        "Discount on a cached beginning for the work that waits at its worker: the known length is divided by 1 plus "
+        "this times the waiting prompt tokens, beyond the candidate with the fewest, in requests like this one. Needs "
+        "engines that report their load; 0 turns it off.",
+        section=CACHE_AWARE,
+        minimum=0,
+    )
+    selection_temperature: float = option(
+        0.0,
+        "Chance in the choice among workers that know a beginning: a softmax over their known lengths, stretched to "
+        "0..1. 0 takes the best.",
+        section=CACHE_AWARE,
+        minimum=0,
+    )
     eviction_interval_secs: float = option(
         60.0,
         "Time between two sweeps of cached prefixes and idle routing keys. 0 turns sweeping off, which "
@@ -159,6 +296,26 @@ class Settings:
         section=CACHE_AWARE,
         minimum=1,
     )
+    cache_index: str = option(
+        "tree",
+        "How prompts are remembered: tree matches any beginning, hash only heads that end at --cache-boundaries, of "
+        "prompts whose token ids are known.",
+        section=CACHE_AWARE,
+        choices=CACHE_INDEXES,
+    )
+    cache_boundaries: tuple[int, ...] = option(
+        (),
+        "Token positions at which engines keep reusable prefixes, ascending. The hash index and prefix_hash end the "
+        "heads of prompts there.",
+        section=CACHE_AWARE,
+        minimum=1,
+    )
+    cache_ttl_secs: float = option(
+        180.0,
+        "How long the hash index believes that a worker still holds a head; about as long as the engines keep one.",
+        section=CACHE_AWARE,
+        above=0,
+    )
 
     prefix_token_count: int = option(
         256,
@@ -177,6 +334,14 @@ class Settings:
         "Requests in flight above the mean that a worker must also exceed for that.",
         section=PREFIX_HASH,
         minimum=0,
+    )
+
+    bucket_adjust_interval_secs: float = option(
+        5.0,
+        "Seconds between two looks at the lengths of prompts, and how many seconds of them count. The balance "
+        "thresholds of cache_aware say when work is too uneven, in characters or tokens.",
+        section=BUCKET,
+        above=0,
     )
 
     least_load_kv_pressure_weight: float = option(
@@ -199,6 +364,46 @@ class Settings:
         "What power_of_two compares of its two workers.",
         section=LOAD,
         choices=LOAD_METRICS,
+    )
+
+    load_monitor_interval: float = option(
+        10.0,
+        "Seconds between two looks at every engine's load. Requests refused because of overload are told to wait "
+        "that long.",
+        section=OVERLOAD,
+        above=0,
+    )
+    disable_load_monitoring: bool = option(
+        False,
+        "Look at an engine's load only if the routing policy or overload protection needs it.",
+        section=OVERLOAD,
+    )
+    worker_overload_protection: bool | None = option(
+        None,
+        "Send nothing to a worker at or above a threshold below, and refuse requests that only such workers could "
+        "take. Unset means on if --worker-overload-shed or a threshold is given. A worker with an overload block of "
+        "its own is protected in any case.",
+        section=OVERLOAD,
+        off_flags=("--disable-worker-overload-protection",),
+    )
+    worker_overload_shed: bool = option(
+        False,
+        "Turns overload protection on, which always refuses what no worker can take.",
+        section=OVERLOAD,
+    )
+    worker_overload_waiting_requests: int | None = option(
+        None,
+        "Requests waiting at an engine, over all its ranks, from which its worker is overloaded. Unset means 8.",
+        section=OVERLOAD,
+        minimum=1,
+    )
+    worker_overload_token_usage: float | None = option(
+        None,
+        "Share of an engine's KV cache in use, as a mean over its ranks, from which its worker is overloaded. Unset "
+        "means 0.8.",
+        section=OVERLOAD,
+        above=0,
+        maximum=1,
     )
 
     routing_key_override: bool = option(
@@ -292,6 +497,53 @@ class Settings:
         minimum=0,
     )
 
+    priority_scheduler_enabled: bool = option(
+        False,
+        "Admit requests by the class in their X-SMG-Priority header, into as many slots as the workers have. The limit "
+        "and the queue above then do not count, a rate does.",
+        section=SCHEDULER,
+    )
+    priority_scheduler_config: str | None = option(
+        None,
+        "YAML file with the rules of the classes, and the highest class of some tenants. Unset means the built-in "
+        "rules.",
+        section=SCHEDULER,
+    )
+    priority_scheduler_default_max_class: str = option(
+        "default",
+        "Highest class for tenants that the file does not name; requests for a higher one get this.",
+        section=SCHEDULER,
+        choices=tuple(PRIORITIES),
+    )
+    priority_scheduler_tenant_metric_top_n: int = option(
+        32,
+        "Tenants that have series of their own in the scheduler's metrics, the first to come; the rest share one.",
+        section=SCHEDULER,
+        minimum=0,
+    )
+
+    tenant_rate_limit_enabled: bool = option(
+        False,
+        "Limit the tokens and requests of each tenant in a minute, as --tenant-rate-limit-config says.",
+        section=TENANTS,
+    )
+    tenant_rate_limit_config: str | None = option(
+        None,
+        "YAML file with the limits of tenants. Needed for --tenant-rate-limit-enabled.",
+        section=TENANTS,
+    )
+    trust_tenant_header: bool = option(
+        False,
+        "Believe the tenant that a header names, of callers whom no key identifies. Only behind a proxy that sets it.",
+        section=TENANTS,
+    )
+    tenant_header_name: str = option(
+        "x-smg-tenant-id",
+        "Header that names the tenant, if it is trusted.",
+        section=TENANTS,
+        form=HEADER_NAME,
+    )
+
     retry_max_retries: int = option(
         5,
         "Attempts for one request, the first one included: 1 means no retry.",
@@ -366,6 +618,14 @@ class Settings:
         "/health", "Path that is probed, appended to the worker's URL.", section=HEALTH, form=URL_PATH
     )
     disable_health_check: bool = option(False, "Probe no worker, unless its registration asks for it.", section=HEALTH)
+    remove_unhealthy_workers: bool | None = option(
+        None,
+        "Remove workers that stay unhealthy, for service discovery to register them anew when they are back. Unset "
+        "means on under service discovery.",
+        section=HEALTH,
+        aliases=("--worker-auto-recovery",),
+        off_flags=("--no-remove-unhealthy-workers", "--no-worker-auto-recovery"),
+    )
 
     log_level: str = option("info", "Least severe messages that are logged.", section=LOGS, choices=LOG_LEVELS)
     log_dir: str | None = option(
@@ -397,10 +657,17 @@ class Settings:
 
     api_key: str | None = option(
         None,
-        "Key that callers must send. It is also sent to the workers of --worker-urls when a caller sent "
-        "none. Prefer the variable: command lines can be read by others on the machine.",
+        "Key that callers must send. It is also sent to the workers of --worker-urls, and to discovered "
+        "ones, when a caller sent none. Prefer the variable: command lines can be read by others on the machine.",
         section=AUTH,
         form=KEY,
+        secret=True,
+    )
+    tenant_api_key: tuple[str, ...] = option(
+        (),
+        "Key of one tenant, for serving routes only. Its requests count as that tenant's. A tenant may have several.",
+        section=AUTH,
+        form=TENANT_KEY,
         secret=True,
     )
 

@@ -29,7 +29,8 @@ def usage(command: str, summary: str, rows: Sequence[Option]) -> str:
 
 
 def _lines(row: Option) -> Iterator[str]:
-    yield f"  {', '.join((*row.flags, *row.off_flags))} {placeholder(row)}".rstrip()
+    heading = f"  {', '.join((*row.flags, *row.off_flags))} {placeholder(row)}".rstrip()
+    yield fill(heading, _WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     notes = [limits_text(row), "" if row.item is bool else f"default: {default_text(row)}"]
     note = "; ".join(part for part in notes if part)
     text = f"{row.summary} [{note}]" if note else row.summary

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from smg.control.loads import engine_load
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.worker import ModelCard, Status, Worker
 from smg.services.jobs import Job
@@ -38,6 +39,7 @@ def worker_row(worker: Worker, job: Job | None = None) -> Row:
         is_healthy=worker.status is Status.READY,
         status=worker.status.value,
         load=worker.load,
+        engine_load=engine_load(worker.report),
         http2=False,
         job_status=job_row(job),
     )

@@ -23,16 +23,21 @@ log = get_logger("smg.edge")
 Filter = Callable[[Exchange], None]
 
 _CHALLENGE = ((b"www-authenticate", b'Bearer realm="smg"'),)
+# What the answers of some codes carry beyond what all errors do.
+_MARKS = {"scheduler_preempted": ((b"x-smg-preempted", b"true"),)}
 
 
 class Gate(Protocol):
     """Admission: a permit from entry to the last byte of the answer."""
 
-    def try_enter(self) -> bool: ...
+    def try_enter(self, exchange: Exchange) -> bool:
+        """Whether the exchange has a permit at once; if not, and nothing is raised, `enter` follows."""
 
-    async def enter(self) -> None: ...
+    async def enter(self, exchange: Exchange) -> None:
+        """Wait for a permit."""
 
-    def leave(self) -> None: ...
+    def leave(self, exchange: Exchange) -> None:
+        """Give the permit of an exchange back; called only if it got one."""
 
 
 class Accounts(Protocol):
@@ -70,15 +75,18 @@ class Front:
             return self._run(exchange, route)
         self._accounts.began(exchange)
         try:
-            if route is None:
-                raise self._unrouted(exchange)
-            for check in self._filters[route.group]:
-                check(exchange)
-            route.handler(exchange)
+            self._run_at_once(exchange, route)
         except Exception as error:  # noqa: BLE001  the last resort of every route
             self._fail(exchange, error)
         self._end(exchange)
         return None
+
+    def _run_at_once(self, exchange: Exchange, route: Route | None) -> None:
+        if route is None:
+            raise self._unrouted(exchange)
+        for check in self._filters[route.group]:
+            check(exchange)
+        route.handler(exchange)
 
     async def _run(self, exchange: Exchange, route: Route) -> None:
         self._accounts.began(exchange)
@@ -88,19 +96,21 @@ class Front:
             for check in self._filters[route.group]:
                 check(exchange)
             if gate is not None:
-                if not gate.try_enter():
-                    await gate.enter()
+                if not gate.try_enter(exchange):
+                    await gate.enter(exchange)
                 entered = True
             work = route.handler(exchange)
             assert work is not None
             await work
         except asyncio.CancelledError:
-            pass  # the client left: the normal end of an exchange that nobody waits for
+            # The client left, the normal end of an exchange that nobody waits for; or we cut it short ourselves.
+            if exchange.cut_short is not None and not exchange.status:
+                self._fail(exchange, exchange.cut_short)
         except Exception as error:  # noqa: BLE001  the last resort of every route
             self._fail(exchange, error)
         finally:
             if entered and gate is not None:
-                gate.leave()
+                gate.leave(exchange)
             self._end(exchange)
 
     def _find(self, exchange: Exchange) -> Route | None:
@@ -124,15 +134,16 @@ class Front:
             exchange.answer(401, headers=_CHALLENGE)
         else:
             if not isinstance(error, GatewayError):
-                log.exception("request failed inside the gateway", path=exchange.path)
+                log.exception("request failed inside the gateway", path=exchange.path)  # noqa: LOG004  in a handler
                 error = GatewayError("internal_error", "the gateway failed while it served this request")
             exchange.error_code = error.code
-            exchange.answer(error.status, envelope(error), headers=[*envelope_headers(error), *self._allow(exchange, error)])
+            headers = [*envelope_headers(error), *self._marks(exchange, error)]
+            exchange.answer(error.status, envelope(error), headers=headers)
 
-    def _allow(self, exchange: Exchange, error: GatewayError) -> Sequence[tuple[bytes, bytes]]:
-        """A wrong method is told which ones are right."""
+    def _marks(self, exchange: Exchange, error: GatewayError) -> Sequence[tuple[bytes, bytes]]:
+        """What the answer of a code carries in addition: a wrong method is told which ones are right."""
         if error.code != "method_not_allowed":
-            return ()
+            return _MARKS.get(error.code, ())
         methods, _ = self._routes.methods(exchange.path)
         return ((b"allow", ", ".join(sorted(methods)).encode()),)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
+from smg.engines.gauges import Gauges
 from smg.engines.labels import Labels
 from smg.engines.plan import Plan
 
@@ -26,8 +28,15 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One kind of engine. `read_labels` plans how its metadata is read over HTTP."""
+    """One kind of engine. `read_labels` plans how its metadata is read over HTTP.
+
+    `load_gauges` are the names of its load in its metrics, by version; `flush_path` is the route that empties its
+    prefix cache. `split` is how its prefill and decode halves meet: see `bootstrap.py` and `kv_transfer.py`.
+    """
 
     name: str
     read_labels: Callable[[], Plan[Labels]]
     capabilities: Capabilities = Capabilities()
+    load_gauges: tuple[Gauges, ...] = ()
+    flush_path: str = "/flush_cache"
+    split: Literal["rendezvous", "transfer"] = "rendezvous"

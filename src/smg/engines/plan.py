@@ -19,11 +19,12 @@ _GOOD = range(200, 300)
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An engine's answer to one GET. `status` is 0 when there was none, `json` is None unless the body
-    parsed.
+    parsed; `body` is there for plans that read text.
     """
 
     status: int
     json: Any = None
+    body: bytes = b""
 
     @property
     def ok(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smg.engines.engine import Capabilities, Engine
+from smg.engines.gauges import Gauges
 from smg.engines.info import MODEL_INFO_FIELDS, SERVER_INFO_FIELDS, card_labels
 from smg.engines.labels import Labels, pick
 from smg.engines.plan import Plan
@@ -29,6 +30,19 @@ def read_labels() -> Plan[Labels]:
     }
 
 
+# Its metrics are prefixed with a colon; where they were renamed on the way, that is an underscore.
+_GAUGES = tuple(
+    [
+        Gauges(
+            running=f"{prefix}num_running_reqs",
+            waiting=f"{prefix}num_queue_reqs",
+            usage=(f"{prefix}token_usage",),
+            throughput=f"{prefix}gen_throughput",
+        )
+        for prefix in ("sglang:", "sglang_")
+    ]
+)
+
 SGLANG = Engine(
     "sglang",
     read_labels,
@@ -40,4 +54,5 @@ SGLANG = Engine(
         sleep_wake=True,
         reports_weight_version=True,
     ),
+    load_gauges=_GAUGES,
 )

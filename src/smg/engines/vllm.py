@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smg.engines.engine import Capabilities, Engine
+from smg.engines.gauges import Gauges
 from smg.engines.info import card_labels
 from smg.engines.labels import Labels, pick, same
 from smg.engines.plan import Plan
@@ -25,4 +26,14 @@ VLLM = Engine(
         update_from=("disk", "distributed"),
         sleep_wake=True,
     ),
+    load_gauges=(
+        Gauges(
+            running="vllm:num_requests_running",
+            waiting="vllm:num_requests_waiting",
+            usage=("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
+            rank_label="engine",
+        ),
+    ),
+    flush_path="/reset_prefix_cache",
+    split="transfer",
 )

@@ -2,25 +2,27 @@
 
 `FILTERS` is the list of what may be chosen; a new reason to leave a worker out is one more function in it. A worker
 that already failed this request is avoided under every policy, as long as another one is there.
+
+Filtering a large fleet for every request would cost more than everything else about it, so who is left is kept until
+something changes: a registration or a status (the registry tells), a breaker or an overload flag (whoever moves one
+calls `recheck`). Workers whose breaker is open are looked at each time, since time alone brings them back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from smg.errors import PlacementError
+from smg.fleet.breaker import State
 from smg.fleet.hints import Hints
+from smg.fleet.placement import Placement
 from smg.fleet.policies.base import Policy
-from smg.fleet.registry import Registry
+from smg.fleet.policy_book import Policies
+from smg.fleet.registry import Change, Registry
 from smg.fleet.sticky import StickySessions
 from smg.fleet.worker import Worker
 
 Filter = Callable[[Sequence[Worker], float], Sequence[Worker]]
-
-
-def available(workers: Sequence[Worker], now: float) -> Sequence[Worker]:
-    """Ready, not overloaded, breaker not open."""
-    return [worker for worker in workers if worker.available(now)]
 
 
 def regular_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:  # noqa: ARG001  same shape as its peers
@@ -28,49 +30,68 @@ def regular_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:  # 
     return [w for w in workers if w.worker_type == "regular" and w.connection_mode == "http"]
 
 
+def available(workers: Sequence[Worker], now: float) -> Sequence[Worker]:
+    """Ready, not overloaded, breaker not open."""
+    return [w for w in workers if w.available(now)]
+
+
+FILTERS: tuple[Filter, ...] = (regular_http, available)
+
 # Policies that make their own use of routing keys; sticky sessions stay out of their way.
 READ_KEYS_THEMSELVES = frozenset({"consistent_hashing", "manual"})
 
-FILTERS: tuple[Filter, ...] = (available,)
+MEAN_PREFILL_TOKENS = 1024
+"""What a request whose prompt was not counted adds to a worker's dispatched tokens, unless an option says otherwise."""
 
 
-class Policies:
-    """One policy instance a model, made when its model is first asked for and dropped with its last worker."""
+class _Roster:
+    """Those of `workers` who are candidates. When nobody is left out that is the very same tuple, so that what policies
+    keep for a list of candidates stays valid. `broken` are those who wait for their breaker.
+    """
 
-    def __init__(self, make: Callable[[], Policy]) -> None:
-        self._make = make
-        self._by_model: dict[str | None, Policy] = {}
+    __slots__ = ("broken", "candidates", "workers")
 
-    def of(self, model: str | None) -> Policy:
-        policy = self._by_model.get(model)
-        if policy is None:
-            policy = self._by_model[model] = self._make()
-        return policy
+    def __init__(self, workers: tuple[Worker, ...], now: float) -> None:
+        narrowed: Sequence[Worker] = workers
+        for narrow in FILTERS:
+            narrowed = narrow(narrowed, now)
+        self.workers = workers
+        self.candidates = workers if len(narrowed) == len(workers) else tuple(narrowed)
+        self.broken = [worker for worker in workers if worker.breaker.state is State.OPEN]
 
-    def forget_worker(self, url: str) -> None:
-        for policy in self._by_model.values():
-            policy.forget(url)
-
-    def keep_only(self, models: Collection[str]) -> None:
-        """Drop the policies of models that nobody serves any more."""
-        for model in [m for m in self._by_model if m is not None and m not in models]:
-            del self._by_model[model]
-
-    def sweep(self, now: float) -> None:
-        for policy in tuple(self._by_model.values()):
-            policy.sweep(now)
+    def is_current(self, now: float) -> bool:
+        """Whether the candidates still stand. Nobody is turned away on memory alone."""
+        return bool(self.candidates) and not any(worker.breaker.admits(now) for worker in self.broken)
 
 
 class Selector:
-    """Places requests on workers."""
+    """Places requests on workers.
+
+    `mean_prefill_tokens` stand for a prompt of unknown length. A request that is shed because of overload is told to
+    come back after `shed_retry_secs`, the time in which the next reports arrive; `on_shed` hears of the stage.
+    """
 
     def __init__(
-        self, registry: Registry, policies: Policies, sessions: StickySessions | None, now: Callable[[], float]
+        self,
+        registry: Registry,
+        policies: Policies,
+        sessions: StickySessions | None,
+        now: Callable[[], float],
+        *,
+        mean_prefill_tokens: int = MEAN_PREFILL_TOKENS,
+        shed_retry_secs: int = 0,
+        on_shed: Callable[[str], None] = lambda _stage: None,
     ) -> None:
         self._registry = registry
         self._policies = policies
         self._sessions = sessions
         self._now = now
+        self._mean_prefill_tokens = mean_prefill_tokens
+        self._shed_retry_secs = shed_retry_secs
+        self._on_shed = on_shed
+        # By the identity of the snapshot's tuple, which the roster holds on to.
+        self._rosters: dict[int, _Roster] = {}
+        registry.subscribe(self._follow)
 
     def policy(self, model: str | None) -> Policy:
         """The policy that places this model's requests."""
@@ -78,13 +99,14 @@ class Selector:
 
     def can_place(self, model: str | None, besides: Worker | None = None) -> bool:
         """Whether anybody (besides one worker) could take a request for the model now."""
-        now = self._now()
-        return any(worker is not besides and worker.available(now) for worker in self._serving(model))
+        candidates = self._candidates(self._serving(model), self._now())
+        return len(candidates) > 1 or (len(candidates) == 1 and candidates[0] is not besides)
 
-    def place(self, model: str | None, hints: Hints, avoid: Sequence[Worker] = ()) -> Worker:
+    def place(self, model: str | None, hints: Hints, avoid: Sequence[Worker] = ()) -> Placement:
         """The worker for a request; `model` is canonical, None for a request that names none.
 
-        Raises PlacementError: `model_not_found` when nobody serves the model, `no_available_workers` when those who do
+        Raises PlacementError: `model_not_found` when nobody serves the model, `worker_overload_protection_shed` when
+        those who do are all overloaded and nothing else is wrong with them, otherwise `no_available_workers` when they
         cannot take it or the policy selects none of them.
         """
         workers = self._serving(model)
@@ -93,34 +115,72 @@ class Selector:
                 raise PlacementError("no_available_workers", "no worker is registered")
             raise PlacementError("model_not_found", f"no worker serves the model '{model}'")
         now = self._now()
-        candidates: Sequence[Worker] = workers
-        for narrow in FILTERS:
-            candidates = narrow(candidates, now)
-        if avoid and len(candidates) > 1:
-            candidates = [w for w in candidates if w not in avoid] or candidates
-        worker = self._choose(model, candidates, hints) if candidates else None
+        worker = self._choose(model, self._candidates(workers, now), hints, avoid)
+        if worker is not None and not worker.available(now):  # changed without a word
+            self.recheck()
+            worker = self._choose(model, self._candidates(workers, now), hints, avoid)
         if worker is None:
-            raise PlacementError("no_available_workers", f"no worker for the model '{model}' is available")
-        return worker
+            raise self._refusal(model, workers, now)
+        return Placement(worker)
 
-    def lease(self, worker: Worker, hints: Hints) -> None:
-        """Count a request as load of its worker, from here until `release`."""
+    def lease(self, placement: Placement, hints: Hints) -> None:
+        """Count a request as load of its worker, from here until `release`; called right before it is sent.
+
+        Raises PlacementError, and counts nothing, if the worker became overloaded since it was chosen.
+        """
+        worker = placement.worker
+        if worker.overloaded:
+            raise self._shed("dispatch", f"worker '{worker.url}' became overloaded before dispatch")
         worker.load += 1
+        tokens = hints.tokens
+        worker.dispatched_tokens += len(tokens) if tokens else self._mean_prefill_tokens
         if self._sessions is not None and hints.session is not None:
             self._sessions.enter(hints.session, worker)
 
-    def release(self, worker: Worker, hints: Hints) -> None:
+    def release(self, placement: Placement, hints: Hints) -> None:
         """The request is over: its last byte is on its way, or it ended otherwise."""
+        worker = placement.worker
         worker.load -= 1
         if self._sessions is not None and hints.session is not None:
             self._sessions.leave(hints.session, worker)
 
-    def _choose(self, model: str | None, candidates: Sequence[Worker], hints: Hints) -> Worker | None:
+    def recheck(self) -> None:
+        """A breaker or an overload flag has moved: who is available is worked out anew."""
+        self._rosters.clear()
+
+    def _follow(self, _change: Change) -> None:
+        self._rosters.clear()
+
+    def _candidates(self, workers: tuple[Worker, ...], now: float) -> tuple[Worker, ...]:
+        roster = self._rosters.get(id(workers))
+        if roster is None or not roster.is_current(now):
+            roster = self._rosters[id(workers)] = _Roster(workers, now)
+        return roster.candidates
+
+    def _choose(
+        self, model: str | None, candidates: Sequence[Worker], hints: Hints, avoid: Sequence[Worker]
+    ) -> Worker | None:
+        if avoid and len(candidates) > 1:
+            candidates = [w for w in candidates if w not in avoid] or candidates
+        if not candidates:
+            return None
         policy = self._policies.of(model)
         if self._sessions is None or hints.session is None or policy.name in READ_KEYS_THEMSELVES:
             return policy.select(candidates, hints)
         return self._sessions.place(hints.session, candidates, lambda workers: policy.select(workers, hints))
 
-    def _serving(self, model: str | None) -> Sequence[Worker]:
+    def _refusal(self, model: str | None, workers: Sequence[Worker], now: float) -> PlacementError:
+        """Why nobody was selected."""
+        wanted = "any model" if model is None else f"the model '{model}'"
+        eligible = regular_http(workers, now)
+        if eligible and all(w.overloaded and w.serviceable(now) for w in eligible):
+            return self._shed("selection", f"every worker for {wanted} is overloaded")
+        return PlacementError("no_available_workers", f"no worker for {wanted} is available")
+
+    def _shed(self, stage: str, message: str) -> PlacementError:
+        self._on_shed(stage)
+        return PlacementError("worker_overload_protection_shed", message, retry_after_secs=self._shed_retry_secs)
+
+    def _serving(self, model: str | None) -> tuple[Worker, ...]:
         snapshot = self._registry.snapshot
         return snapshot.workers if model is None else snapshot.serving(model)

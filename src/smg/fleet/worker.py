@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from smg.engines.load import RankLoad
     from smg.fleet.breaker import Breaker
     from smg.fleet.spec import WorkerSpec
 
@@ -54,14 +55,19 @@ class ModelCard:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What an engine last said of itself; sums and means are over its data-parallel ranks."""
+    """What an engine last said of itself; sums, and the mean of `token_usage`, are over its data-parallel `ranks`.
+
+    None is what it does not say. `received_at` is in Unix seconds.
+    """
 
     waiting_requests: int = 0
     running_requests: int = 0
     waiting_uncached_tokens: int | None = None
     token_usage: float | None = None
     throughput_tokens_per_sec: float | None = None
+    max_running_requests: int | None = None
     received_at: float = 0.0
+    ranks: tuple[RankLoad, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -70,8 +76,9 @@ class Worker:
 
     `url` is the registered URL (with `@rank` for a data-parallel rank) and what clients see; `base_url` is
     the address that calls go to. `load` counts requests in flight through this gateway, until their last body
-    byte. `labels` are the discovered ones with those of `spec` laid over them. `revision` grows with every
-    change of the registration.
+    byte; `dispatched_tokens` what was sent to it since its last `report`, which is another object with every
+    poll. `overloaded` keeps requests from it while others can take them. `labels` are the discovered ones with
+    those of `spec` laid over them. `revision` grows with every change of the registration.
     """
 
     id: str
@@ -102,6 +109,10 @@ class Worker:
         """The first card's model, or None for a worker that serves any."""
         return self.models[0].id if self.models else None
 
+    def serviceable(self, now: float) -> bool:
+        """Whether the worker is in a state to serve: ready, its breaker not open."""
+        return self.status is Status.READY and self.breaker.admits(now)
+
     def available(self, now: float) -> bool:
-        """Whether the worker may get a new request: ready, not overloaded, its breaker not open."""
+        """Whether the worker may get a new request: serviceable, and not overloaded."""
         return self.status is Status.READY and not self.overloaded and self.breaker.admits(now)

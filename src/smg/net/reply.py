@@ -44,7 +44,7 @@ class Carrier(Protocol):
 class Reply:
     """A worker's answer: its head, and its body as it comes.
 
-    `complete` says that all of the body has arrived.
+    `complete` says that all of the body has arrived. `on_abandoned` is called when it is given up before that.
     """
 
     __slots__ = (
@@ -57,6 +57,7 @@ class Reply:
         "_write",
         "complete",
         "head",
+        "on_abandoned",
         "status",
     )
 
@@ -64,6 +65,7 @@ class Reply:
         self.head = head
         self.status = head.status
         self.complete = False
+        self.on_abandoned: Callable[[], object] | None = None
         self._connection = connection
         self._pieces: list[bytes] = []
         self._size = 0
@@ -155,7 +157,11 @@ class Reply:
 
     def close(self) -> None:
         """Give the answer up, if it is not complete: its connection ends."""
-        if not self.complete and self._error is None:
+        if self.complete:
+            return
+        if self.on_abandoned is not None:
+            self.on_abandoned()
+        if self._error is None:
             self._connection.abort()
 
     def _bounded(self, limit_bytes: int) -> Callable[[bytes], None]:

@@ -1,7 +1,8 @@
 """Where a request waits for its permit: the shell around the admission machines.
 
 The permit is held from `enter` to `leave`, which is the last byte of the answer or the moment the client is
-gone. While a request waits its body stays unread, its client held back.
+gone. While a request waits its body stays unread, its client held back. These gates treat all exchanges alike; the one
+that does not is `scheduler_gate`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from smg.admission.bucket import TokenBucket
 from smg.admission.slots import Slots
 from smg.errors import GatewayError
+from smg.net.exchange import Exchange
 
 Waiter = asyncio.Future[None]
 
@@ -20,7 +22,10 @@ _TICK_SECS = 0.001
 
 
 class AdmissionGate:
-    """The concurrency limit with its queue; `on_rejected` hears "full" or "timeout"."""
+    """The concurrency limit with its queue; `on_rejected` hears "full" or "timeout".
+
+    `allowed` and `rejected` count the decisions; who leaves while waiting is in neither.
+    """
 
     def __init__(
         self, capacity: int, queue_size: int, queue_timeout_secs: float, on_rejected: Callable[[str], None]
@@ -29,6 +34,8 @@ class AdmissionGate:
         self._queue_size = queue_size
         self._queue_timeout_secs = queue_timeout_secs
         self._on_rejected = on_rejected
+        self.allowed = 0
+        self.rejected = 0
 
     @property
     def in_flight(self) -> int:
@@ -38,14 +45,18 @@ class AdmissionGate:
     def waiting(self) -> int:
         return self._slots.waiting
 
-    def try_enter(self) -> bool:
+    def try_enter(self, _exchange: Exchange) -> bool:
         """Take a permit if one is free; the common case, without waiting."""
-        return self._slots.take()
+        if self._slots.take():
+            self.allowed += 1
+            return True
+        return False
 
-    async def enter(self) -> None:
+    async def enter(self, exchange: Exchange) -> None:
         """Wait for a permit. Raises GatewayError when the queue is full or the wait took too long."""
         waiter: Waiter = asyncio.get_running_loop().create_future()
         if not self._slots.queue(waiter):
+            self.rejected += 1
             if self._queue_size:
                 self._on_rejected("full")
             raise GatewayError("admission_queue_full", "too many requests are in flight and the queue is full")
@@ -55,15 +66,17 @@ class AdmissionGate:
         except BaseException as error:
             # A permit may have been granted in the same moment: then it is ours to pass on.
             if waiter.done() and not waiter.cancelled():
-                self.leave()
+                self.leave(exchange)
             else:
                 self._slots.leave(waiter)
             if isinstance(error, TimeoutError):
+                self.rejected += 1
                 self._on_rejected("timeout")
                 raise GatewayError("admission_queue_timeout", "timed out waiting for an admission slot") from None
             raise
+        self.allowed += 1
 
-    def leave(self) -> None:
+    def leave(self, _exchange: Exchange) -> None:
         """Give the permit back, or on to who waited longest."""
         while (waiter := self._slots.release()) is not None:
             if not waiter.done():
@@ -83,17 +96,21 @@ class RateGate:
         self._on_rejected = on_rejected
         self.in_flight = 0
         self.waiting = 0
+        self.allowed = 0
+        self.rejected = 0
 
-    def try_enter(self) -> bool:
+    def try_enter(self, _exchange: Exchange) -> bool:
         if self._bucket.take(1, self._now()):
             self.in_flight += 1
+            self.allowed += 1
             return True
         return False
 
-    async def enter(self) -> None:
+    async def enter(self, exchange: Exchange) -> None:
         """Wait for the next token, but not longer than it takes to refill one."""
         wait_secs = self._bucket.wait_secs(1, self._now())
         if wait_secs is None or wait_secs > self._longest_wait_secs:
+            self.rejected += 1
             self._on_rejected("full")
             raise GatewayError("admission_queue_full", "the rate limit is reached")
         self.waiting += 1
@@ -101,9 +118,10 @@ class RateGate:
             await asyncio.sleep(wait_secs + _TICK_SECS)
         finally:
             self.waiting -= 1
-        if not self.try_enter():
+        if not self.try_enter(exchange):
+            self.rejected += 1
             self._on_rejected("timeout")
             raise GatewayError("admission_queue_timeout", "timed out waiting for an admission slot")
 
-    def leave(self) -> None:
+    def leave(self, _exchange: Exchange) -> None:
         self.in_flight -= 1

@@ -16,7 +16,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
@@ -32,6 +32,9 @@ from smg.telemetry.logs import get_logger
 
 log = get_logger("smg.services.registrar")
 
+# The engine whose requests can name a data-parallel rank.
+DP_RUNTIME = "sglang"
+
 
 @dataclass(frozen=True, slots=True)
 class RegistrarOptions:
@@ -40,6 +43,7 @@ class RegistrarOptions:
     startup_timeout_secs: float = 1800.0
     startup_check_interval_secs: float = 30.0
     startup_delay_secs: float = 0.0
+    dp_aware: bool = False
 
 
 def new_worker_id() -> str:
@@ -91,8 +95,11 @@ class Registrar:
 
         Raises SpecError for a URL that is none.
         """
-        for url in urls:
-            spec = checked_spec(WorkerSpec(url=url, api_key=api_key))
+        self.add_specs(WorkerSpec(url=url, api_key=api_key) for url in urls)
+
+    def add_specs(self, specs: Iterable[WorkerSpec]) -> None:
+        """Begin to register workers that the start-up names with more than their URL; raises SpecError."""
+        for spec in map(checked_spec, specs):
             try:
                 self._begin(spec, self._jobs.submit_beside)
             except UrlTaken:
@@ -100,6 +107,8 @@ class Registrar:
 
     def update(self, worker_id: str, spec: WorkerSpec) -> bool:
         """Begin to register a worker anew; False if there is none. Raises SpecError and QueueFull."""
+        if self._options.dp_aware:
+            raise SpecError("url: a worker cannot be replaced while data-parallel ranks are workers of their own")
         waiting = self._pending.get(worker_id)
         if waiting is not None:
             _check_same_url(waiting.url, spec.url)
@@ -163,7 +172,8 @@ class Registrar:
         try:
             found = await self._examine(lambda: self._pending[worker_id])
             worker = self._worker(worker_id, self._pending[worker_id], found)
-            self._registry.add(worker)
+            for registered in self._ranks_of(worker):
+                self._registry.add(registered)
         finally:
             self._forget(worker_id)
         log.info("worker registered", worker=worker.url, runtime=worker.runtime, model=worker.model_id or "any")
@@ -234,6 +244,32 @@ class Registrar:
             bootstrap_port=spec.bootstrap_port,
             spec=spec,
         )
+
+
+    def _ranks_of(self, worker: Worker) -> list[Worker]:
+        """The workers to register for an engine: one for each of its data-parallel ranks, if ranks are wanted.
+
+        Ranks share the engine's address; load, breaker and id are their own, the first one's id is the engine's. An
+        engine with a single rank keeps its plain URL.
+        """
+        if not self._options.dp_aware or worker.runtime != DP_RUNTIME or worker.spec is None:
+            return [worker]
+        size = worker.labels.get("dp_size", "")
+        if not size.isdigit():
+            raise JobFailed(f"{worker.url} does not say how many data-parallel ranks it has")
+        if int(size) <= 1:
+            return [worker]
+        return [
+            replace(
+                worker,
+                id=worker.id if rank == 0 else self._new_id(),
+                url=f"{worker.url}@{rank}",
+                breaker=self._new_breaker(worker.spec),
+                dp_rank=rank,
+                dp_size=int(size),
+            )
+            for rank in range(int(size))
+        ]
 
 
 def _check_same_url(url: str, other: str) -> None:

@@ -127,3 +127,22 @@ class CallAccounts:
     def _error(self, call: Call, kind: str) -> None:
         labels = (_ROUTER, _BACKEND, _MODE, call.label, call.endpoint.name)
         self._metrics.router_request_errors.labels(*labels, kind).inc()
+
+
+class PairAccounts:
+    """Counts what the prefill legs of pairs did."""
+
+    def __init__(self, metrics: Metrics, calls: CallAccounts) -> None:
+        self._metrics = metrics
+        self._calls = calls
+
+    def filled(self, prefill: Worker) -> None:
+        """A prefill engine did its part."""
+        prefill.breaker.succeeded()
+        self._calls.outcome(prefill, good=True)
+
+    def transferred(self, connector: str, *, told: bool) -> None:
+        """A cache is handed on; `told` says whether decode was told where it is, or has to compute it again."""
+        self._metrics.pd_kv_connector_mode.labels(connector or "passthrough").inc()
+        if not told:
+            self._metrics.pd_kv_transfer_failures.labels().inc()

@@ -14,11 +14,14 @@ from smg.fleet.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class BodyPathOptions:
-    """`sticky_override` needs the body's `rid`; `retries` need the body a second time, up to `max_buffered_bytes`."""
+    """`sticky_override` needs the body's `rid`; `retries` need the body a second time, up to `max_buffered_bytes`; `pairs`
+    need it changed.
+    """
 
     sticky_override: bool
     retries: bool
     max_buffered_bytes: int
+    pairs: bool = False
 
 
 def reason_to_buffer(
@@ -31,7 +34,7 @@ def reason_to_buffer(
         return True, "policy_needs_text"
     if len(snapshot.models) > 1:
         return True, "model_ambiguous"
-    if snapshot.ranked:
+    if snapshot.ranked or options.pairs:
         return True, "worker_mutates_body"
     if length is None:
         return True, "no_content_length"

@@ -33,10 +33,10 @@ class Call:
     `model` is canonical, None when the request names none; `label` is how metrics name it: a name that nobody serves is
     not worth a series. `body` holds the bytes to send; None when the client's body passes through as it comes, which
     allows a single attempt. `stream` is what the request asked for. `charge` is what its tenant has been charged, where
-    there are limits; the answer settles it.
+    there are limits; the answer settles it. `batch_size` and `choices` are worked out for pairs only.
     """
 
-    __slots__ = ("body", "charge", "endpoint", "hints", "label", "model", "stream")
+    __slots__ = ("batch_size", "body", "charge", "choices", "endpoint", "hints", "label", "model", "stream")
 
     def __init__(
         self,
@@ -56,3 +56,5 @@ class Call:
         self.stream = stream
         self.hints = hints
         self.charge = charge
+        self.batch_size: int | None = None
+        self.choices = 1

@@ -11,18 +11,18 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from smg.errors import PlacementError, UpstreamError
 from smg.fleet.breaker import FAILURE_STATUSES, UNCOUNTED_STATUSES
+from smg.fleet.placement import Placement, Placer
 from smg.fleet.retry import ELSEWHERE_STATUSES, RETRYABLE_STATUSES, RetryOptions
-from smg.fleet.selection import Selector
 from smg.fleet.worker import Worker
 from smg.net.exchange import Exchange
 from smg.net.reply import Reply
 from smg.serving.accounts import CallAccounts
 from smg.serving.call import Call
 from smg.serving.relay import is_stream, relay_stream, relay_whole
-from smg.serving.upstreams.http import HttpUpstream
 
 
 @dataclass(slots=True)
@@ -45,13 +45,23 @@ class Attempts:
         return self.made >= self.most
 
 
+class Upstream(Protocol):
+    """The way to a placement."""
+
+    def routed_line(self, worker: Worker) -> bytes:
+        """The response header that names the worker."""
+
+    async def send(self, placement: Placement, call: Call, exchange: Exchange) -> Reply:
+        """Send a call and wait for the head of its answer. Raises UpstreamError."""
+
+
 class Dispatcher:
     """Carries calls to workers and their answers back."""
 
     def __init__(
         self,
-        selector: Selector,
-        upstream: HttpUpstream,
+        selector: Placer,
+        upstream: Upstream,
         retry: RetryOptions,
         accounts: CallAccounts,
         max_answer_bytes: int,
@@ -78,32 +88,35 @@ class Dispatcher:
         """One attempt; True when the client has its answer, False when another attempt should be made."""
         attempts.made += 1
         try:
-            worker = self._selector.place(call.model, call.hints, attempts.avoid)
+            placement = self._selector.place(call.model, call.hints, attempts.avoid)
+            self._selector.lease(placement, call.hints)
         except PlacementError as error:
             return self._without_worker(exchange, call, attempts, error)
-        self._accounts.placed(call, worker)
-        self._selector.lease(worker, call.hints)
+        self._accounts.placed(call, placement.worker)
         try:
-            return await self._call(exchange, call, attempts, worker)
+            return await self._call(exchange, call, attempts, placement)
         except UpstreamError as error:
-            self._charge(worker, attempts)
-            self._accounts.lost(call, worker, error)
-            if attempts.last or not error.kind.retryable:
+            culprit = error.worker if isinstance(error.worker, Worker) else placement.worker
+            if error.status in FAILURE_STATUSES:
+                self._charge(culprit, attempts)
+            self._accounts.lost(call, culprit, error)
+            if attempts.last or not error.retryable:
                 self._accounts.exhausted(call, attempts.made)
                 raise
-            attempts.avoid += (worker,)
+            attempts.avoid += (culprit,)
             return False
         finally:
-            self._selector.release(worker, call.hints)
+            self._selector.release(placement, call.hints)
 
-    async def _call(self, exchange: Exchange, call: Call, attempts: Attempts, worker: Worker) -> bool:
+    async def _call(self, exchange: Exchange, call: Call, attempts: Attempts, placement: Placement) -> bool:
         """Send to a worker and relay its answer, or keep the answer back while another attempt may do better."""
-        link = self._upstream.link(worker)
+        worker = placement.worker
+        routed_line = self._upstream.routed_line(worker)
         exchange.worker = worker.url
-        reply = await self._upstream.send(link, call, exchange)
+        reply = await self._upstream.send(placement, call, exchange)
         try:
             if is_stream(reply.head):
-                await self._stream(exchange, call, attempts, worker, reply, link.routed_line)
+                await self._stream(exchange, call, attempts, worker, reply, routed_line)
                 return True
             body = reply.take(self._max_answer_bytes)
             if body is None:
@@ -114,10 +127,10 @@ class Dispatcher:
         if reply.status in RETRYABLE_STATUSES:
             if not attempts.last and self._may_help(call, reply.status, worker):
                 attempts.avoid += (worker,)
-                attempts.answer = (reply, body, link.routed_line)
+                attempts.answer = (reply, body, routed_line)
                 return False
             self._accounts.exhausted(call, attempts.made)
-        relay_whole(exchange, reply, body, link.routed_line)
+        relay_whole(exchange, reply, body, routed_line)
         if call.charge is not None:
             call.charge.answered(reply.status, body)
         return True
@@ -138,7 +151,7 @@ class Dispatcher:
             self._accounts.exhausted(call, attempts.made)
             relay_whole(exchange, *attempts.answer)
             return True
-        if attempts.last or not error.kind.retryable:
+        if attempts.last or not error.retryable:
             self._accounts.unplaced(call, error)
             raise error
         return False

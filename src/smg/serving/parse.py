@@ -12,10 +12,11 @@ from dataclasses import replace
 import msgspec
 
 from smg.fleet.hints import NO_HINTS, Hints
+from smg.fleet.placement import Placer
 from smg.fleet.policies.base import Policy
 from smg.fleet.registry import Registry
-from smg.fleet.selection import Selector
 from smg.net.exchange import Exchange
+from smg.protocol.batches import batch_size, choices
 from smg.protocol.body import edit
 from smg.protocol.decoding import decode
 from smg.protocol.failures import ParseFailure, RuleViolation
@@ -42,7 +43,7 @@ class Parser:
     def __init__(
         self,
         registry: Registry,
-        selector: Selector,
+        selector: Placer,
         options: BodyPathOptions,
         key_headers: Sequence[bytes],
         accounts: CallAccounts,
@@ -54,6 +55,7 @@ class Parser:
         self._key_headers = tuple(key_headers)
         self._accounts = accounts
         self._limits = limits
+        self._looks_closer = options.pairs or limits is not None
 
     async def parse(self, exchange: Exchange, endpoint: Endpoint) -> Call:
         """The call of an exchange.
@@ -86,9 +88,16 @@ class Parser:
             hints = self._with_session(hints, exchange, model, request)
         stream = bool(getattr(request, "stream", None))
         call = Call(endpoint, edit(body, edits), model, self._label(model), stream=stream, hints=hints)
-        if self._limits is not None:
-            call.charge = self._limits.reserve(exchange.tenant, model, prompt_cost(request))
+        if self._looks_closer:
+            self._complete(call, exchange, request)
         return call
+
+    def _complete(self, call: Call, exchange: Exchange, request: Request) -> None:
+        """What only some deployments need to know of a request."""
+        if self._options.pairs:
+            call.batch_size, call.choices = batch_size(request), choices(request)
+        if self._limits is not None:
+            call.charge = self._limits.reserve(exchange.tenant, call.model, prompt_cost(request))
 
     def _unparsed(self, exchange: Exchange, endpoint: Endpoint, tokens: list[int] | None) -> Call | None:
         """The call whose body passes through, if nothing in the way of that; None if the body must be read."""

@@ -93,7 +93,7 @@ class AccessLog:
         self._stamp = ""
         self._templates: list[str] = []
 
-    def record(  # noqa: PLR0917  names at the call cost as much as the rest of it
+    def record(
         self,
         method: str,
         path: str,

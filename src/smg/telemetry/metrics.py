@@ -5,9 +5,9 @@ row's kind: `metrics.http_requests.labels("POST", "/v1/chat/completions").inc()`
 named as the metric is without `smg_` and `_total`. Names, labels and buckets are the published contract of
 SMG's metrics listener; a help text lists the values of a label where the set is closed.
 
-Who records what: `smg_http_*` the filters that wrap every route, `smg_admission_*` the admission gate,
-`smg_router_*` the dispatch loop, `smg_worker_*` the fleet's shells, the policy counters the loop that asked
-the policy.
+Who records what: `smg_http_*` the filters that wrap every route, `smg_admission_*` the admission gate, `smg_scheduler_*` the scheduler's,
+`smg_router_*` the dispatch loop, `smg_worker_*` the fleet's shells, `smg_discovery_*` what discovers workers, the
+policy counters the loop that asked the policy.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def _histogram(
     return Row(name, "histogram", labels, help, Histogram, buckets)
 
 
+_RANK = ("worker", "model", "dp_rank")
+_LEG = ("worker", "role", "dp_rank")
 _ROUTE = ("router_type", "backend_type", "connection_mode", "model", "endpoint")
 
 
@@ -113,6 +115,42 @@ class Metrics:
         ("reason",),
         "Requests the queue turned away: full, timeout, multimodal_too_large or multimodal_inflight.",
     )
+
+    # The priority scheduler; a class is system, interactive, default or bulk.
+    scheduler_admit = _counter(
+        "smg_scheduler_admit_total",
+        ("class", "outcome"),
+        "Requests by what became of them: admitted, rejected_queue_full, rejected_queue_timeout, preempted or "
+        "client_cancelled.",
+    )
+    scheduler_queue_wait_seconds = _summary(
+        "smg_scheduler_queue_wait_seconds", ("class",), "Time that admitted requests had to wait, if they had to."
+    )
+    scheduler_preemption = _counter(
+        "smg_scheduler_preemption_total", ("victim_class", "by_class"), "Slots taken from requests without an answer."
+    )
+    scheduler_clamp = _counter(
+        "smg_scheduler_clamp_total",
+        ("tenant", "requested_class", "effective_class"),
+        "Requests that asked for a higher class than their tenant gets.",
+    )
+    scheduler_unknown_priority_value = _counter(
+        "smg_scheduler_unknown_priority_value_total",
+        ("tenant",),
+        "Requests with a priority that is no class; they count as default.",
+    )
+    scheduler_starvation_promotion = _counter(
+        "smg_scheduler_starvation_promotion_total", ("class",), "Requests admitted first because they starved."
+    )
+    scheduler_inflight = _gauge("smg_scheduler_inflight", ("class",), "Requests that hold a slot.")
+    scheduler_queue_depth = _gauge("smg_scheduler_queue_depth", ("class",), "Requests waiting for a slot.")
+    scheduler_queue_size_limit = _gauge("smg_scheduler_queue_size_limit", ("class",), "Requests that may wait.")
+    scheduler_class_capacity_pressure = _gauge(
+        "smg_scheduler_class_capacity_pressure",
+        ("class",),
+        "How full it is for a class, from 0 to 1: the larger share of the slots it may have and of its queue.",
+    )
+    scheduler_utilization = _gauge("smg_scheduler_utilization", (), "Slots taken, as a share of all there are.")
 
     # Router: inference requests on their way to a worker.
     router_requests = _counter("smg_router_requests_total", (*_ROUTE, "streaming"), "Inference requests dispatched.")
@@ -201,8 +239,66 @@ class Metrics:
         "Distinct routing keys with requests in flight to a worker.",
     )
 
+    # Discovery.
+    discovery_registrations = _counter(
+        "smg_discovery_registrations_total",
+        ("source", "result"),
+        "Registrations of discovered workers: success, failed, or duplicate (the address is another's).",
+    )
+    discovery_deregistrations = _counter(
+        "smg_discovery_deregistrations_total",
+        ("source", "reason"),
+        "Discovered workers taken out: reconciled, as their source does not name them any more.",
+    )
+    discovery_sync_duration_seconds = _histogram(
+        "smg_discovery_sync_duration_seconds", ("source",), "Time of one comparison of a source with the fleet."
+    )
+    discovery_workers_discovered = _gauge(
+        "smg_discovery_workers_discovered", ("source",), "Workers that a source names, registered or not."
+    )
+    discovery_snapshot_errors = _counter(
+        "smg_discovery_snapshot_errors_total",
+        ("source", "reason"),
+        "Readings of a source that came to nothing: unreadable or invalid. The fleet stays as it is.",
+    )
+
+    # Load, as engines report it, and what overload protection makes of it.
+    engine_running_requests = _gauge("smg_engine_running_requests", _RANK, "Requests an engine runs, by rank.")
+    engine_waiting_requests = _gauge("smg_engine_waiting_requests", _RANK, "Requests waiting at an engine, by rank.")
+    engine_token_usage = _gauge("smg_engine_token_usage", _RANK, "Share of an engine's KV cache in use, by rank.")
+    engine_gen_throughput = _gauge("smg_engine_gen_throughput", _RANK, "Tokens a second an engine generates, by rank.")
+    engine_cache_hit_rate = _gauge(
+        "smg_engine_cache_hit_rate", _RANK, "Share of an engine's prompt tokens that its prefix cache held, by rank."
+    )
+    engine_pd_kv_transfer_latency_ms = _gauge(
+        "smg_engine_pd_kv_transfer_latency_ms", _LEG, "Time of KV cache transfers at an engine of a split deployment."
+    )
+    engine_pd_kv_transfer_speed_gb_s = _gauge(
+        "smg_engine_pd_kv_transfer_speed_gb_s", _LEG, "Speed of KV cache transfers at an engine of a split deployment."
+    )
+    engine_pd_prefill_queue_reqs = _gauge(
+        "smg_engine_pd_prefill_queue_reqs", _LEG, "Requests queued at a prefill engine before and during transfer."
+    )
+    engine_pd_decode_queue_reqs = _gauge(
+        "smg_engine_pd_decode_queue_reqs", _LEG, "Requests queued at a decode engine before and during transfer."
+    )
+    workers_overloaded = _gauge("smg_workers_overloaded", ("model",), "Protected workers that are overloaded.")
+    worker_overload_shed = _counter(
+        "smg_worker_overload_shed_total",
+        ("stage",),
+        "Requests refused because of overload: at selection, or at dispatch when the chosen worker became overloaded.",
+    )
+
     routing_key_source = _counter(
         "smg_routing_key_source_total", ("source",), "Sticky sessions by what named them: header or rid."
+    )
+
+    # Prefill/decode pairs.
+    pd_kv_connector_mode = _counter(
+        "smg_pd_kv_connector_mode_total", ("mode",), "Caches handed from prefill to decode, by KV connector."
+    )
+    pd_kv_transfer_failures = _counter(
+        "smg_pd_kv_transfer_failures_total", (), "Prefills that gave decode nothing to fetch a cache with."
     )
 
     # Policies: which way a decision went.
@@ -236,8 +332,9 @@ class Metrics:
     cache_tree_chars = _gauge("smg_cache_tree_chars", ("model",), "Characters in a model's prefix tree of texts.")
     cache_tree_tokens = _gauge("smg_cache_tree_tokens", ("model",), "Tokens in a model's prefix tree of tokens.")
     cache_tree_tenants = _gauge(
-        "smg_cache_tree_tenants", ("model", "tree"), "Workers that a model's prefix tree knows."
+        "smg_cache_tree_tenants", ("model", "tree"), "Workers that a model's prefix tree knows: string or token."
     )
+    cache_placement_entries = _gauge("smg_cache_placement_entries", ("model",), "Prompt heads in a model's hash index.")
 
     def __init__(self, duration_buckets_secs: Sequence[float] = DURATION_BUCKETS_SECS) -> None:
         bounds = {"none": (), "duration": tuple(sorted(set(duration_buckets_secs))), "ratio": RATIO_BUCKETS}

@@ -66,3 +66,21 @@ def test_after_the_wait_the_tokens_are_there(capacity, per_sec, steps):
         else:
             now += wait_secs + 1e-9
             assert bucket.take(tokens, now)
+
+
+def test_what_is_spent_already_may_leave_a_debt():
+    bucket = TokenBucket(10, 1.0, now=0.0)
+    bucket.spend(25, 0.0)
+    assert bucket.level(0.0) == -15
+    assert bucket.wait_secs(5, 0.0) == 20
+    assert not bucket.take(1, 15.0)
+    assert bucket.take(1, 16.0)
+
+
+def test_what_is_given_back_does_not_overflow():
+    bucket = TokenBucket(10, 1.0, now=0.0)
+    bucket.spend(4, 0.0)
+    bucket.spend(-3, 0.0)
+    assert bucket.level(0.0) == 9
+    bucket.spend(-100, 0.0)
+    assert bucket.level(0.0) == 10

@@ -60,6 +60,13 @@ def test_a_number_out_of_its_range_is_refused(row):
         "job_queue_concurrency",
         "least_load_default_throughput",
         "least_load_mean_prefill_tokens",
+        "balance_token_usage_threshold",
+        "overload_token_usage_threshold",
+        "cache_ttl_secs",
+        "bucket_adjust_interval_secs",
+        "load_monitor_interval",
+        "worker_overload_waiting_requests",
+        "worker_overload_token_usage",
     ],
 )
 def test_zero_makes_no_sense_for(field):
@@ -84,6 +91,8 @@ def test_zero_makes_no_sense_for(field):
         "retry_jitter_factor",
         "cache_threshold",
         "least_load_max_waiting_requests",
+        "overlap_decay",
+        "selection_temperature",
     ],
 )
 def test_zero_has_a_meaning_for(field):
@@ -120,6 +129,22 @@ def test_power_of_two_needs_two_workers_or_none_yet():
 def test_only_cache_aware_needs_eviction():
     assert about(policy="cache_aware", eviction_interval_secs=0) == ["eviction_interval_secs"]
     assert about(policy="random", eviction_interval_secs=0) == []
+
+
+def test_the_hash_index_needs_boundaries():
+    assert about(cache_index="hash") == ["cache_boundaries"]
+    assert about(cache_index="hash", cache_boundaries=(256,)) == []
+
+
+@pytest.mark.parametrize(
+    ("boundaries", "sound"), [((256, 512, 1024), True), ((512, 256), False), ((256, 256), False), ((0, 256), False)]
+)
+def test_boundaries_ascend_from_above_zero(boundaries, sound):
+    assert about(cache_boundaries=boundaries) == ([] if sound else ["cache_boundaries"])
+
+
+def test_a_usage_threshold_above_one_is_one_way_to_turn_it_off():
+    assert about(balance_token_usage_threshold=1.5, overload_token_usage_threshold=2.0) == []
 
 
 def test_a_queue_needs_a_time_to_wait():
@@ -171,3 +196,49 @@ def test_a_rule_is_not_asked_about_a_field_that_holds_a_stand_in():
 
 def test_the_check_of_a_changed_copy_is_the_check_of_its_values():
     assert check(replace(Settings(), port=70000), OPTIONS)[0].field == "port"
+
+
+def test_discovery_is_asked_for_in_one_spelling():
+    given = {"service_discovery": True, "discovery_provider": "kubernetes", "selector": ("a=b",)}
+    assert about(**given) == ["discovery_provider"]
+    assert about(**{**given, "service_discovery": False}) == []
+    assert about(**{**given, "discovery_provider": None}) == []
+
+
+@pytest.mark.parametrize("spelling", [{"service_discovery": True}, {"discovery_provider": "kubernetes"}])
+def test_discovery_of_pods_needs_a_selector(spelling):
+    assert about(**spelling) == ["selector"]
+    for field in ("selector", "prefill_selector", "decode_selector", "encode_selector"):
+        assert about(**spelling, **{field: ("a=b",)}) == []
+
+
+def test_discovery_in_a_file_needs_the_file_and_no_selector():
+    assert about(discovery_provider="file") == ["discovery_file"]
+    assert about(discovery_provider="file", discovery_file="workers.yaml") == []
+
+
+@pytest.mark.parametrize("field", ["selector", "prefill_selector", "decode_selector", "encode_selector"])
+def test_a_label_has_one_value(field):
+    assert about(**{field: ("a=b c=d", "a=c")}) == [field]
+    assert about(**{field: ("a=b", "a=b")}) == []
+
+
+def test_a_single_worker_url_that_is_not_registered_is_no_trouble_for_power_of_two():
+    given = {"policy": "power_of_two", "worker_urls": ("http://a",)}
+    assert about(**given, service_discovery=True, selector=("a=b",)) == []
+
+
+def test_tenant_limits_need_their_file():
+    assert complaints(tenant_rate_limit_enabled=True) == [
+        ("tenant_rate_limit_enabled", "needs --tenant-rate-limit-config")
+    ]
+    assert about(tenant_rate_limit_enabled=True, tenant_rate_limit_config="t.yaml") == []
+    assert about(tenant_rate_limit_config="t.yaml") == []
+
+
+def test_no_two_callers_share_a_key_and_none_is_repeated():
+    assert complaints(tenant_api_key=("a:hush", "b:hush")) == [("tenant_api_key", "gives 'b' the same key as 'a'")]
+    assert complaints(tenant_api_key=("a:hush",), api_key="hush") == [
+        ("tenant_api_key", "gives 'a' the same key as --api-key")
+    ]
+    assert about(tenant_api_key=("a:x", "a:y", "b:z"), api_key="w") == []

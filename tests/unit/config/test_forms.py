@@ -1,6 +1,19 @@
 import pytest
 
-from smg.config.forms import ALIAS, HEADER_NAME, HOST, KEY, URL_PATH, WORKER_URL, split_alias
+from smg.config.forms import (
+    ALIAS,
+    HEADER_NAME,
+    HOST,
+    KEY,
+    LABEL_NAME,
+    MODEL_ID_SOURCE,
+    NAMESPACE,
+    SELECTOR,
+    URL_PATH,
+    WORKER_URL,
+    split_alias,
+    split_selector,
+)
 
 
 @pytest.mark.parametrize(
@@ -113,3 +126,42 @@ def test_a_bad_alias_is_told_what_is_wrong_with_it(text, word):
 def test_an_alias_is_trimmed_and_split_at_its_first_equals_sign():
     assert ALIAS.complaint("a = b=c") is None
     assert split_alias(ALIAS.clean("a = b=c")) == ("a", "b=c")
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("app=engine", [("app", "engine")]),
+        ("a=b  c=d", [("a", "b"), ("c", "d")]),
+        ("a=b,c=d", [("a", "b"), ("c", "d")]),
+        ("example.com/role=x.y_z-1", [("example.com/role", "x.y_z-1")]),
+        ("a=", [("a", "")]),
+    ],
+)
+def test_a_selector_is_one_or_more_labels_with_their_values(text, pairs):
+    assert SELECTOR.complaint(text) is None
+    assert split_selector(text) == pairs
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", ",", "a", "a b=c", "a==b", "a!=b", "=b", "-a=b", "a/=b", "a=b/c", "a=" + "b" * 64]
+)
+def test_a_selector_that_kubernetes_would_not_take_is_refused(text):
+    assert "<label>=<value>" in SELECTOR.complaint(text)
+
+
+@pytest.mark.parametrize("text", ["namespace", "label:model", "annotation:example.com/model"])
+def test_a_model_id_comes_from_the_namespace_a_label_or_an_annotation(text):
+    assert MODEL_ID_SOURCE.complaint(text) is None
+
+
+@pytest.mark.parametrize("text", ["", "label", "label:", "annotation", "namespace:", "pod:x", "label:a b"])
+def test_a_model_id_comes_from_nowhere_else(text):
+    assert "namespace" in MODEL_ID_SOURCE.complaint(text)
+
+
+def test_names_are_spelled_as_kubernetes_spells_them():
+    assert LABEL_NAME.complaint("smg.ai/kv-connector") is None
+    assert LABEL_NAME.complaint("smg.ai/") is not None
+    assert NAMESPACE.complaint("models-1") is None
+    assert NAMESPACE.complaint("a/../b") is not None

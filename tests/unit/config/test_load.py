@@ -184,3 +184,30 @@ def test_any_command_line_gives_settings_or_problems(tokens):
     except ConfigError:
         return
     assert check(settings, OPTIONS) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("", None),
+        ("--worker-overload-protection", True),
+        ("--disable-worker-overload-protection", False),
+        ("--worker-overload-protection --disable-worker-overload-protection", False),
+    ],
+)
+def test_a_flag_that_is_neither_set_nor_unset_stays_open(line, value):
+    assert loaded(line).settings.worker_overload_protection is value
+    assert loaded("--config f", f="worker_overload_protection: null").settings.worker_overload_protection is None
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--remove-unhealthy-workers", True),
+        ("--worker-auto-recovery", True),
+        ("--no-remove-unhealthy-workers", False),
+        ("--no-worker-auto-recovery", False),
+    ],
+)
+def test_every_spelling_of_removing_unhealthy_workers_is_known(flag, value):
+    assert loaded(flag).settings.remove_unhealthy_workers is value

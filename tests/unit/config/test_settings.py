@@ -1,9 +1,13 @@
+from dataclasses import fields
+
 import pytest
 
 from smg.config.checks import check
-from smg.config.options import POLICY_NAMES
+from smg.config.options import POLICY_NAMES, PREFILL_POLICY_NAMES
 from smg.config.settings import OPTIONS, Settings
 from smg.config.values import convert, spell
+from smg.fleet.policies import POLICIES, PREFILL_ONLY
+from smg.fleet.policies import load as load_policy
 
 ROWS = pytest.mark.parametrize("row", OPTIONS, ids=lambda row: row.field)
 
@@ -71,6 +75,19 @@ def test_settings_cannot_be_changed():
 
 def test_the_default_policy_is_one_of_the_policies():
     assert Settings().policy in POLICY_NAMES
+
+
+def test_what_the_command_line_offers_is_what_the_fleet_has():
+    assert set(POLICY_NAMES) == set(POLICIES) - PREFILL_ONLY
+    assert set(PREFILL_POLICY_NAMES) == set(POLICIES)
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_an_option_of_a_policy_that_is_a_setting_has_the_settings_default(name):
+    given, own = Settings(), load_policy(name).options()
+    shared = [field.name for field in fields(own) if hasattr(given, field.name)]
+    assert {each: getattr(own, each) for each in shared} == {each: getattr(given, each) for each in shared}
+    assert len(shared) == len(fields(own))
 
 
 @pytest.mark.parametrize(

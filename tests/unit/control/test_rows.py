@@ -1,4 +1,6 @@
 from smg.control.rows import job_row, pending_row, worker_row
+from smg.engines.load import RankLoad
+from smg.fleet.load import report_of
 from smg.fleet.spec import HealthSpec, OverloadSpec, WorkerSpec
 from smg.fleet.worker import GENERATION_TYPES, Status
 from smg.services.jobs import Job
@@ -50,6 +52,13 @@ def test_setting_blocks_are_shown_as_they_were_given(make_worker):
     row = worker_row(make_worker("a", spec=spec))
     assert (row["health"], row["overload"]) == ({"timeout_secs": 3}, {"waiting_requests": 2})
     assert not {"http_pool", "resilience"} & set(row)
+
+
+def test_the_engine_s_last_report_is_shown_while_there_is_one(make_worker):
+    worker = make_worker("a")
+    assert "engine_load" not in worker_row(worker)
+    worker.report = report_of([RankLoad(num_waiting_reqs=2)], 0.0)
+    assert worker_row(worker)["engine_load"]["loads"][0]["num_waiting_reqs"] == 2
 
 
 def test_a_pending_row_shows_what_was_asked_for(make_card):

@@ -1,5 +1,7 @@
 """The circuit breaker's three states and every way between them."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -131,4 +133,4 @@ def test_any_history_follows_the_table(history):
         (State.HALF_OPEN, State.CLOSED),
     }
     assert set(moves) <= allowed
-    assert all(earlier[1] is later[0] for earlier, later in zip(moves, moves[1:], strict=False))
+    assert all(earlier[1] is later[0] for earlier, later in pairwise(moves))

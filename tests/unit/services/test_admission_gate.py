@@ -9,6 +9,9 @@ import uvloop
 from smg.errors import GatewayError
 from smg.services.admission_gate import AdmissionGate, RateGate
 
+# These gates do not look at the exchange.
+ANY = object()
+
 
 async def turn(times=5):
     for _ in range(times):
@@ -21,7 +24,7 @@ def new_gate(capacity=1, queue_size=10, timeout_secs=30.0):
 
 
 def waiting(gate):
-    return asyncio.ensure_future(gate.enter())
+    return asyncio.ensure_future(gate.enter(ANY))
 
 
 async def refusal(awaitable):
@@ -32,68 +35,68 @@ async def refusal(awaitable):
 
 async def test_permits_are_free_up_to_the_capacity():
     gate, _ = new_gate(2)
-    assert gate.try_enter()
-    assert gate.try_enter()
-    assert not gate.try_enter()
+    assert gate.try_enter(ANY)
+    assert gate.try_enter(ANY)
+    assert not gate.try_enter(ANY)
     assert gate.in_flight == 2
-    gate.leave()
-    assert gate.try_enter()
+    gate.leave(ANY)
+    assert gate.try_enter(ANY)
 
 
 async def test_waiters_enter_in_the_order_they_came_and_nobody_overtakes():
     gate, _ = new_gate()
-    gate.try_enter()
+    gate.try_enter(ANY)
     waiters = [waiting(gate) for _ in range(3)]
     await turn()
     for number, waiter in enumerate(waiters):
         assert gate.waiting == 3 - number
-        gate.leave()
-        assert not gate.try_enter()
+        gate.leave(ANY)
+        assert not gate.try_enter(ANY)
         await turn()
         assert waiter.done()
         assert [w.done() for w in waiters] == [n <= number for n in range(3)]
-    gate.leave()
+    gate.leave(ANY)
     assert (gate.in_flight, gate.waiting) == (0, 0)
 
 
 async def test_a_full_queue_refuses_at_once():
     gate, rejected = new_gate(queue_size=1)
-    gate.try_enter()
+    gate.try_enter(ANY)
     first = waiting(gate)
     await turn()
-    assert await refusal(gate.enter()) == "admission_queue_full"
+    assert await refusal(gate.enter(ANY)) == "admission_queue_full"
     assert rejected == ["full"]
-    gate.leave()
+    gate.leave(ANY)
     await first
 
 
 async def test_without_a_queue_a_refusal_is_no_full_queue():
     gate, rejected = new_gate(queue_size=0)
-    gate.try_enter()
-    assert await refusal(gate.enter()) == "admission_queue_full"
+    gate.try_enter(ANY)
+    assert await refusal(gate.enter(ANY)) == "admission_queue_full"
     assert rejected == []
 
 
 async def test_a_wait_that_takes_too_long_leaves_no_trace():
     gate, rejected = new_gate(timeout_secs=0.01)
-    gate.try_enter()
-    assert await refusal(gate.enter()) == "admission_queue_timeout"
+    gate.try_enter(ANY)
+    assert await refusal(gate.enter(ANY)) == "admission_queue_timeout"
     assert rejected == ["timeout"]
     assert (gate.in_flight, gate.waiting) == (1, 0)
-    gate.leave()
-    assert gate.try_enter()
+    gate.leave(ANY)
+    assert gate.try_enter(ANY)
 
 
 async def test_a_waiter_that_leaves_gives_its_place_up():
     gate, rejected = new_gate()
-    gate.try_enter()
+    gate.try_enter(ANY)
     first, second = waiting(gate), waiting(gate)
     await turn()
     first.cancel()
     await turn()
     assert first.cancelled()
     assert gate.waiting == 1
-    gate.leave()
+    gate.leave(ANY)
     await second
     assert rejected == []
 
@@ -101,40 +104,40 @@ async def test_a_waiter_that_leaves_gives_its_place_up():
 @pytest.mark.parametrize("granted_first", [True, False])
 async def test_a_permit_granted_to_a_waiter_that_leaves_is_passed_on(granted_first):
     gate, _ = new_gate()
-    gate.try_enter()
+    gate.try_enter(ANY)
     first, second = waiting(gate), waiting(gate)
     await turn()
-    steps = [gate.leave, first.cancel]
+    steps = [lambda: gate.leave(ANY), first.cancel]
     for step in steps if granted_first else steps[::-1]:
         step()
     await turn()
     assert first.cancelled()
     assert second.done()
     assert gate.in_flight == 1
-    gate.leave()
+    gate.leave(ANY)
     assert (gate.in_flight, gate.waiting) == (0, 0)
 
 
 async def test_a_permit_granted_to_the_last_waiter_as_it_leaves_is_free_again():
     gate, _ = new_gate()
-    gate.try_enter()
+    gate.try_enter(ANY)
     only = waiting(gate)
     await turn()
-    gate.leave()
+    gate.leave(ANY)
     only.cancel()
     await turn()
     assert gate.in_flight == 0
-    assert gate.try_enter()
+    assert gate.try_enter(ANY)
 
 
 async def test_all_waiters_leaving_as_the_permit_comes_free_it():
     gate, _ = new_gate(queue_size=50)
-    gate.try_enter()
+    gate.try_enter(ANY)
     waiters = [waiting(gate) for _ in range(50)]
     await turn()
     for waiter in waiters:
         waiter.cancel()
-    gate.leave()
+    gate.leave(ANY)
     await turn()
     assert (gate.in_flight, gate.waiting) == (0, 0)
 
@@ -148,8 +151,8 @@ async def test_any_coming_and_going_keeps_the_limit_and_ends_with_all_permits_fr
     async def visit():
         nonlocal inside, peak
         try:
-            if not gate.try_enter():
-                await gate.enter()
+            if not gate.try_enter(ANY):
+                await gate.enter(ANY)
         except GatewayError:
             return
         inside += 1
@@ -162,7 +165,7 @@ async def test_any_coming_and_going_keeps_the_limit_and_ends_with_all_permits_fr
                 await asyncio.sleep(0.003)
         finally:
             inside -= 1
-            gate.leave()
+            gate.leave(ANY)
 
     visits = []
     for _ in range(200):
@@ -175,6 +178,19 @@ async def test_any_coming_and_going_keeps_the_limit_and_ends_with_all_permits_fr
     assert not [r for r in results if r is not None and not isinstance(r, asyncio.CancelledError)]
     assert peak == 3
     assert (gate.in_flight, gate.waiting, inside) == (0, 0, 0)
+
+
+async def test_decisions_are_counted_and_leaving_is_none():
+    gate, _ = new_gate(queue_size=2, timeout_secs=0.01)
+    gate.try_enter(ANY)
+    first, second = waiting(gate), waiting(gate)
+    await turn()
+    assert await refusal(gate.enter(ANY)) == "admission_queue_full"
+    second.cancel()
+    gate.leave(ANY)
+    await first
+    assert await refusal(gate.enter(ANY)) == "admission_queue_timeout"
+    assert (gate.allowed, gate.rejected) == (2, 2)
 
 
 # --- the rate
@@ -193,20 +209,20 @@ def new_rate(capacity, per_sec, timeout_secs=30.0):
 
 async def test_the_bucket_admits_its_capacity_at_once():
     gate, _ = new_rate(2, 0.001)
-    assert [gate.try_enter() for _ in range(3)] == [True, True, False]
+    assert [gate.try_enter(ANY) for _ in range(3)] == [True, True, False]
     assert gate.in_flight == 2
-    gate.leave()
+    gate.leave(ANY)
     assert gate.in_flight == 1
-    assert not gate.try_enter()
+    assert not gate.try_enter(ANY)
 
 
 @pytest.mark.parametrize("per_sec", [30.0, 70.0, 123.0, 299.0])
 def test_who_waits_for_the_next_token_gets_it(per_sec):
     async def run():
         gate, rejected = new_rate(1, per_sec)
-        gate.try_enter()
+        gate.try_enter(ANY)
         for _ in range(8):
-            await gate.enter()
+            await gate.enter(ANY)
         assert gate.waiting == 0
         assert rejected == []
 
@@ -215,24 +231,25 @@ def test_who_waits_for_the_next_token_gets_it(per_sec):
 
 async def test_a_wait_beyond_the_timeout_is_refused_at_once():
     gate, rejected = new_rate(1, 0.001, timeout_secs=1.0)
-    gate.try_enter()
-    assert await refusal(gate.enter()) == "admission_queue_full"
+    gate.try_enter(ANY)
+    assert await refusal(gate.enter(ANY)) == "admission_queue_full"
     assert rejected == ["full"]
     assert gate.waiting == 0
 
 
 async def test_of_those_who_wait_for_one_token_one_gets_it():
     gate, rejected = new_rate(1, 50.0)
-    gate.try_enter()
-    results = await asyncio.gather(*(gate.enter() for _ in range(5)), return_exceptions=True)
+    gate.try_enter(ANY)
+    results = await asyncio.gather(*(gate.enter(ANY) for _ in range(5)), return_exceptions=True)
     assert [r for r in results if r is None] == [None]
     assert rejected == ["timeout"] * 4
+    assert (gate.allowed, gate.rejected) == (2, 4)
     assert (gate.in_flight, gate.waiting) == (2, 0)
 
 
 async def test_who_leaves_while_waiting_for_a_token_is_counted_out():
     gate, _ = new_rate(1, 0.1)
-    gate.try_enter()
+    gate.try_enter(ANY)
     waiter = waiting(gate)
     await turn()
     assert gate.waiting == 1

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from smg.fleet.policies.base import Policy
 
 POLICIES: dict[str, str] = {
+    "bucket": "smg.fleet.policies.bucket:Bucket",
     "cache_aware": "smg.fleet.policies.cache_aware:CacheAware",
     "consistent_hashing": "smg.fleet.policies.consistent_hashing:ConsistentHashing",
     "least_load": "smg.fleet.policies.least_load:LeastLoad",
@@ -20,6 +21,9 @@ POLICIES: dict[str, str] = {
     "random": "smg.fleet.policies.random_choice:RandomChoice",
     "round_robin": "smg.fleet.policies.round_robin:RoundRobin",
 }
+
+# Made for the prefill half of split engines, and for nobody else.
+PREFILL_ONLY = frozenset({"bucket"})
 
 
 def load(name: str) -> type[Policy]:

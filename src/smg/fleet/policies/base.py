@@ -1,8 +1,8 @@
 """The contract of a routing policy, and what every policy is given.
 
-One instance serves one model. Policies are synchronous and deterministic under a given random source and
-clock; they read workers and never change them. Which workers are candidates is decided before
-(`selection.py`), counting a request as load comes after (`lease.py`).
+One instance serves one model (`policy_book.py`). Policies are synchronous and deterministic under a given random
+source and clock; they read workers and never change them. Which workers are candidates is decided before, counting a
+request as load comes after (`selection.py`).
 """
 
 from __future__ import annotations
@@ -51,11 +51,13 @@ class Policy(Protocol):
     `name` is what the command line and labels say; `reads_text` tells that the prompt's text or tokens are
     needed, so that a body must be read before placement; `reads_keys` tells that routing keys are, and what else the
     headers say of the caller; `options` is the frozen dataclass the constructor takes, its fields named like the
-    settings and defaulting to the flags' defaults.
+    settings and defaulting to the flags' defaults; `label_options` are those of a model whose label asks for this
+    policy where the command line asks for another, None standing for the defaults.
     """
 
     name: ClassVar[str]
     options: ClassVar[type] = NoOptions
+    label_options: ClassVar[object] = None
     reads_text: ClassVar[bool] = False
     reads_keys: ClassVar[bool] = False
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from hashlib import blake2b
 
+from smg.fleet.structures.url_numbers import UrlNumbers
+
 MAX_KEYS = 524_288
 MAX_HOMES = 2
 LONGEST_KEY = 128
@@ -19,8 +21,8 @@ _EXPIRED_PER_NEW_KEY = 2
 _Pin = tuple[tuple[int, ...], int, float]
 """The memory of a key: its homes in order of preference, where it went last, and when (in seconds).
 
-Homes are numbers, a new one each time a URL appears, so that forgetting a worker takes no walk over the keys.
-Plain tuples of numbers, because the garbage collector does not look into those.
+Homes are numbers (see `UrlNumbers`), so that forgetting a worker takes no walk over the keys. Plain tuples of numbers,
+because the garbage collector does not look into those.
 """
 
 
@@ -31,10 +33,8 @@ class PlacementMap:
         self._max_idle_secs = max_idle_secs
         self._max_keys = max_keys
         self._pins: OrderedDict[str, _Pin] = OrderedDict()
-        self._homes: dict[str, int] = {}
-        self._urls: dict[int, str] = {}
+        self._workers = UrlNumbers()
         self._keys: dict[int, int] = {}
-        self._last_home = 0
 
     def __len__(self) -> int:
         return len(self._pins)
@@ -44,7 +44,7 @@ class PlacementMap:
         pin = self._pins.get(_bounded(key))
         if pin is None:
             return None
-        urls = self._urls
+        urls = self._workers.urls
         return [urls[home] for home in pin[0] if home in urls]
 
     def settle(self, key: str, url: str, now: float, *, lead: bool = False) -> None:
@@ -53,8 +53,8 @@ class PlacementMap:
         A worker it does not remember is put behind those it does; of more than two the oldest is dropped. With `lead`
         the worker becomes the key's home instead, and the home before it the substitute.
         """
-        key = _bounded(key)
-        home = self._home(url)
+        key, known = _bounded(key), self._workers.urls
+        home = self._workers.number(url)
         pin = self._pins.get(key)
         if pin is None:
             self._make_room(now)
@@ -63,23 +63,23 @@ class PlacementMap:
             homes = pin[0]
             self._uncount(pin)
             if lead:
-                homes = (home, *[known for known in homes if known in self._urls and known != home])[:MAX_HOMES]
+                homes = (home, *[other for other in homes if other in known and other != home])[:MAX_HOMES]
             elif home not in homes:
-                homes = (*[known for known in homes if known in self._urls], home)[-MAX_HOMES:]
+                homes = (*[other for other in homes if other in known], home)[-MAX_HOMES:]
         self._pins[key] = (homes, home, now)
         self._pins.move_to_end(key)
-        self._keys[home] += 1
+        self._keys[home] = self._keys.get(home, 0) + 1
 
     def keys_at(self, url: str) -> int:
         """How many remembered keys went to this worker last."""
-        home = self._homes.get(url)
+        home = self._workers.numbers.get(url)
         return 0 if home is None else self._keys[home]
 
     def forget(self, url: str) -> None:
         """Make every key forget a removed worker at once, in constant time."""
-        home = self._homes.pop(url, None)
+        home = self._workers.forget(url)
         if home is not None:
-            del self._urls[home], self._keys[home]
+            del self._keys[home]
 
     def evict_idle(self, now: float, most: int | None = None) -> None:
         """Drop keys that were idle for too long, `most` of them at most."""
@@ -95,15 +95,6 @@ class PlacementMap:
         self.evict_idle(now, most=_EXPIRED_PER_NEW_KEY)
         if len(self._pins) >= self._max_keys:
             self._uncount(self._pins.popitem(last=False)[1])
-
-    def _home(self, url: str) -> int:
-        home = self._homes.get(url)
-        if home is None:
-            self._last_home = home = self._last_home + 1
-            self._homes[url] = home
-            self._urls[home] = url
-            self._keys[home] = 0
-        return home
 
     def _uncount(self, pin: _Pin) -> None:
         if pin[1] in self._keys:

@@ -99,12 +99,14 @@ class RadixTree(Generic[AnyStr]):
         found.matched = start + found.common
         return found
 
-    def levels(self, found: Match[AnyStr]) -> Iterator[tuple[int, Mapping[str, int]]]:
-        """(matched elements, holders) of every matched node, the deepest first."""
+    def levels(self, found: Match[AnyStr], least: float = 0) -> Iterator[tuple[int, Mapping[str, int]]]:
+        """(matched elements, holders) of every node of which more than `least` elements match, the deepest first."""
         holders, ends = self._table.holders, self._table.ends
-        if found.partial != NO_NODE:
+        if found.partial != NO_NODE and found.matched > least:
             yield found.matched, holders[found.partial]
         for node in reversed(found.path):
+            if ends[node] <= least:
+                return
             yield ends[node], holders[node]
 
     def record(self, found: Match[AnyStr], url: str) -> None:

@@ -93,10 +93,13 @@ class UpstreamConnection(asyncio.Protocol):
 
     # --- one exchange
 
-    async def send(self, request: bytes, deadline: float, body: RequestBody | None = None) -> Reply:
+    async def send(
+        self, request: bytes, deadline: float, body: RequestBody | None = None, content: bytes = b""
+    ) -> Reply:
         """Send a request and wait for the head of its answer. `deadline` is on the loop's clock, 0 for none.
 
-        With `body`, `request` is only the head, and the client's body follows as it comes. Raises LostBeforeAnswer,
+        `content` is a large body, which is not worth copying behind its head. With `body`, `request` is only the head,
+        and the client's body follows as it comes. Raises LostBeforeAnswer,
         UpstreamError or UpstreamTimeout; cancelling ends the connection.
         """
         if self.broken:
@@ -105,6 +108,8 @@ class UpstreamConnection(asyncio.Protocol):
         waiter: asyncio.Future[Reply] = self._loop.create_future()
         self._waiter = waiter
         self.transport.write(request)
+        if content:
+            self.transport.write(content)
         if body is not None:
             self._upload = body
             body.pipe(self, self._loop.time())

@@ -49,19 +49,21 @@ class Pool:
         self._closed = False
         self.resends = 0
 
-    async def call(self, request: bytes, deadline: float, body: RequestBody | None = None) -> Reply:
-        """Send a request and wait for the head of the answer; `body` follows piped. Raises UpstreamError."""
+    async def call(
+        self, request: bytes, deadline: float, body: RequestBody | None = None, content: bytes = b""
+    ) -> Reply:
+        """Send a request and wait for the head of the answer; `content` or a piped `body` follow. Raises UpstreamError."""
         connection = self._take()
         if connection is None:
             connection = await self._connect(deadline)
         try:
-            return await connection.send(request, deadline, body)
+            return await connection.send(request, deadline, body, content)
         except LostBeforeAnswer:
             if not connection.reused or body is not None:
                 raise
         self.resends += 1
         connection = await self._connect(deadline)
-        return await connection.send(request, deadline)
+        return await connection.send(request, deadline, content=content)
 
     def _take(self) -> UpstreamConnection | None:
         idle = self._idle

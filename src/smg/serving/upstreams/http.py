@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 
+from smg.fleet.placement import Placement
 from smg.fleet.worker import Worker
 from smg.net.address import address_of
 from smg.net.exchange import Exchange
 from smg.net.http1.pool import Pool, PoolOptions
 from smg.net.reply import Reply
 from smg.net.sweep import Sweeper, interval_for
+from smg.protocol.body import edit
 from smg.protocol.headers import FORWARDED_REQUEST_HEADERS, FORWARDED_REQUEST_PREFIX
 from smg.serving.call import Call
 
+# What tells an engine of several data-parallel ranks which of them is meant.
+RANK_MEMBER = "data_parallel_rank"
 # Below this a copy is cheaper than a second buffer for the kernel.
 JOIN_BYTES = 16 * 1024
 
@@ -64,6 +68,10 @@ class HttpUpstream:
             link = self._links[worker.id] = Link(worker, self._options)
         return link
 
+    def routed_line(self, worker: Worker) -> bytes:
+        """The response header that names the worker."""
+        return self.link(worker).routed_line
+
     def drop(self, worker: Worker) -> None:
         """The worker is gone: its idle connections end now, the others with their exchange."""
         link = self._links.pop(worker.id, None)
@@ -93,8 +101,17 @@ class HttpUpstream:
         pools = [*(link.pool for link in self._links.values()), *self._retired]
         return self._past_resends + sum([pool.resends for pool in pools])
 
-    async def send(self, link: Link, call: Call, exchange: Exchange) -> Reply:
+    async def send(self, placement: Placement, call: Call, exchange: Exchange) -> Reply:
         """Send a call and wait for the head of its answer. Raises UpstreamError, or what broke the client's body."""
+        worker = placement.worker
+        body = call.body
+        if body is not None and worker.dp_rank is not None:
+            body = edit(body, {RANK_MEMBER: b"%d" % worker.dp_rank})
+        return await self.send_body(worker, call, body, exchange)
+
+    async def send_body(self, worker: Worker, call: Call, body: bytes | None, exchange: Exchange) -> Reply:
+        """Send these bytes as the call's body, or with None the client's body as it comes."""
+        link = self.link(worker)
         deadline = self._loop.time() + self._request_timeout_secs
         parts = [link.head(call.endpoint.path)]
         authorized = False
@@ -104,10 +121,11 @@ class HttpUpstream:
                 authorized = authorized or name == b"authorization"
         if not authorized:
             parts.append(link.authorization)
-        body = call.body
         if body is None:
             parts.append(b"content-length: %d\r\n\r\n" % (exchange.body.length or 0))
             return await link.pool.call(b"".join(parts), deadline, exchange.body)
         parts.append(b"content-length: %d\r\n\r\n" % len(body))
+        if len(body) > JOIN_BYTES:
+            return await link.pool.call(b"".join(parts), deadline, content=body)
         parts.append(body)
         return await link.pool.call(b"".join(parts), deadline)

@@ -187,7 +187,7 @@ def test_partitions_do_not_share_prompts(bench, fleet):
     assert bench.branches == {"expected_wait_fallback": 10}
     ask(policy, workers, prose(1), partition="x" * 1000 + "2")
     assert bench.branches["tree_match"] == 1
-    assert max(map(len, policy._text._roots)) <= 64
+    assert max(map(len, policy._index._text._roots)) <= 64
 
 
 def test_affinity_is_off_while_a_cache_is_critically_full(bench, fleet):
@@ -248,6 +248,143 @@ def test_both_trees_stay_within_their_bound(bench, fleet):
     assert ask(policy, workers, prose(299)) is ask(policy, workers, prose(299))
 
 
+def hashing(bench, *boundaries, **options):
+    return policy_of(bench, cache_index="hash", cache_boundaries=boundaries, **options)
+
+
+def test_the_hash_index_keeps_prompts_with_a_common_head_together(bench, fleet):
+    policy, workers = hashing(bench, 4, 8), fleet(*[0] * 6)
+    homes = [ask(policy, workers, tokens=[n, 1, 2, 3, 4]) for n in range(20)]
+    assert len(set(homes)) > 3
+    assert [ask(policy, workers, prose(n), tokens=[n, 1, 2, 3, 9, 9, 9, 9, n]) for n in range(20)] == homes
+    assert bench.branches == {"expected_wait_fallback": 20, "tree_match": 20}
+    assert bench.samples[-1] == ("match_ratio", 4 / 9)
+    assert policy.sizes() == {"placements": 40}
+
+
+def test_the_hash_index_prefers_the_deepest_head(bench, fleet):
+    policy, workers = hashing(bench, 2, 4), fleet(0, 0, 0)
+    ask(policy, workers[:1], tokens=[1, 2])
+    ask(policy, workers[1:2], tokens=[1, 2, 3, 4])
+    workers[1].load = 3
+    assert ask(policy, workers, tokens=[1, 2, 3, 4, 5]) is workers[1]
+    assert ask(policy, (workers[0], workers[2]), tokens=[1, 2, 3, 4, 5]) is workers[0]
+
+
+def test_the_hash_index_asks_for_no_share_of_the_prompt(bench, fleet):
+    policy, workers = hashing(bench, 2, cache_threshold=1.0), fleet(0, 0)
+    home = ask(policy, workers, tokens=[1, 2])
+    home.load = 1
+    assert ask(policy, workers, tokens=[1, 2, *range(1000)]) is home
+
+
+@pytest.mark.parametrize("hints", [{"text": prose(1)}, {"tokens": [1, 2, 3]}])
+def test_the_hash_index_balances_prompts_without_tokens_or_too_short(bench, fleet, hints):
+    policy, workers = hashing(bench, 4), fleet(0, 0)
+    for worker in (workers[1], workers[0]) * 2:
+        workers[0].load, workers[1].load = (worker is workers[1]), (worker is workers[0])
+        assert ask(policy, workers, **hints) is worker
+    assert bench.branches == {"expected_wait_fallback": 4}
+    assert policy.sizes() == {"placements": 0}
+
+
+def test_the_hash_index_believes_a_placement_for_its_time(bench, fleet):
+    policy, workers = hashing(bench, 4, cache_ttl_secs=30), fleet(0, 0)
+    home = ask(policy, workers, tokens=[1, 2, 3, 4])
+    home.load = 1
+    bench.now = 29
+    assert ask(policy, workers, tokens=[1, 2, 3, 4]) is home
+    bench.now = 58
+    assert ask(policy, workers, tokens=[1, 2, 3, 4]) is home
+    bench.now = 88
+    assert ask(policy, workers, tokens=[1, 2, 3, 4]) is not home
+
+
+def test_the_hash_index_spills_and_records_the_substitute(bench, fleet):
+    policy = hashing(bench, 2, balance_abs_threshold=2, balance_rel_threshold=1.1)
+    workers = fleet(0, 0, 0)
+    home = ask(policy, workers, tokens=[1, 2])
+    home.load = 4
+    substitute = ask(policy, workers, tokens=[1, 2])
+    assert substitute is not home
+    assert ask(policy, workers, tokens=[1, 2]) is substitute
+    assert bench.branches == {"expected_wait_fallback": 1, "spill": 1, "tree_match": 1}
+
+
+def test_the_hash_index_is_swept_and_purged(bench, fleet):
+    policy, workers = hashing(bench, 2), fleet(0, 0)
+    home = ask(policy, workers, tokens=[1, 2])
+    policy.forget(home.url)
+    home.load = 1
+    assert ask(policy, workers, tokens=[1, 2]) is not home
+    policy.sweep(1000)
+    assert policy.sizes() == {"placements": 0}
+
+
+def test_decay_makes_way_for_a_worker_that_knows_less_and_has_less_to_do(bench, fleet):
+    prompt = "p" * 400  # counts as 100 tokens
+
+    def taken(decay, waiting):
+        policy, workers = policy_of(bench, overlap_decay=decay), fleet(0, 0, 0)
+        ask(policy, workers[1:2], prompt[:200])
+        ask(policy, workers[:1], prompt)
+        workers[0].report = LoadReport(waiting_uncached_tokens=waiting)
+        workers[1].report = workers[2].report = LoadReport()
+        return ask(policy, workers, prompt).id
+
+    assert taken(0.0, 10**6) == "0"
+    assert taken(1.0, 99) == "0"
+    assert taken(1.0, 101) == "1"
+    assert taken(0.1, 101) == "0"
+
+
+def test_decay_leaves_out_those_that_know_too_little(bench, fleet):
+    policy, workers = policy_of(bench, overlap_decay=1.0), fleet(0, 0)
+    ask(policy, workers[1:], "p" * 29)
+    ask(policy, workers[:1], "p" * 100)
+    workers[0].report, workers[1].report = LoadReport(waiting_uncached_tokens=10**6), LoadReport()
+    assert ask(policy, workers, "p" * 100) is workers[0]
+
+
+def test_equal_scores_are_decided_by_the_lowest_wait(bench, fleet):
+    policy, workers = policy_of(bench, overlap_decay=1.0), fleet(0, 3, 0)
+    for worker in workers[:2]:
+        ask(policy, (worker,), prose(1))
+    assert {ask(policy, workers, prose(1)) for _ in range(20)} == {workers[0]}
+
+
+def test_a_hot_worker_is_passed_over_however_well_it_scores(bench, fleet):
+    policy = policy_of(bench, overlap_decay=0.1, balance_abs_threshold=2, balance_rel_threshold=1.1)
+    workers = fleet(0, 0, 0)
+    ask(policy, workers[1:2], prose(1)[:300])
+    ask(policy, workers[:1], prose(1))
+    workers[0].load = 9
+    assert ask(policy, workers, prose(1)) is workers[1]
+    assert bench.branches["spill"] == 0
+
+
+def test_temperature_spreads_a_prompt_over_all_that_know_enough_of_it(bench, fleet):
+    def taken(temperature):
+        policy, workers = policy_of(bench, selection_temperature=temperature), fleet(0, 0, 0)
+        ask(policy, workers[1:2], prose(1)[:300])
+        ask(policy, workers[:1], prose(1))
+        return Counter(ask(policy, workers, prose(1) + prose(number + 2)[:40]).id for number in range(400))
+
+    assert taken(0.0).keys() == {"0"}
+    warm = taken(1000.0)
+    assert warm.keys() == {"0", "1"}
+    assert min(warm.values()) > 100
+
+
+def test_scores_are_compared_among_the_eight_that_know_the_most(bench, fleet):
+    policy, workers = policy_of(bench, selection_temperature=1e6, cache_threshold=0.0), fleet(*[0] * 20)
+    for number, worker in enumerate(workers):
+        ask(policy, (worker,), prose(1)[: 10 * (number + 1)])
+    taken = {ask(policy, workers, prose(1)).id for _ in range(200)}
+    assert taken == {str(number) for number in range(12, 20)}
+
+
 def test_a_model_that_asks_for_the_policy_by_label_has_options_of_its_own():
     assert (LABEL_OPTIONS.cache_threshold, LABEL_OPTIONS.balance_abs_threshold) == (0.5, 32)
     assert (LABEL_OPTIONS.balance_rel_threshold, LABEL_OPTIONS.max_tree_size) == (1.1, 10_000)
+    assert CacheAware.label_options is LABEL_OPTIONS

@@ -121,3 +121,63 @@ def test_long_keys_are_kept_apart_but_not_kept_whole():
     assert pins.recall(long + "1") == ["http://a"]
     assert pins.recall(long + "2") == ["http://b"]
     assert all(len(key) <= LONGEST_KEY for key in pins._pins)
+
+
+URLS = ["http://a", "http://b", "http://c"]
+lives = st.lists(
+    st.one_of(
+        st.tuples(st.just("settle"), st.sampled_from("xyz"), st.sampled_from(URLS), st.floats(0, 6)),
+        st.tuples(st.just("lead"), st.sampled_from("xyz"), st.sampled_from(URLS), st.floats(0, 6)),
+        st.tuples(st.just("forget"), st.just(""), st.sampled_from(URLS), st.just(0.0)),
+        st.tuples(st.just("evict"), st.just(""), st.just(""), st.floats(0, 12)),
+    ),
+    max_size=50,
+)
+
+
+class Naive:
+    """What a map should know, kept as plain lists. A key idle for more than ten seconds may leave with any new key."""
+
+    def __init__(self):
+        self.homes = {}
+        self.last = {}
+        self.used = {}
+
+    def settle(self, key, url, now, lead):
+        homes = self.homes.setdefault(key, [])
+        if lead:
+            homes[:] = [url, *[home for home in homes if home != url]][:2]
+        elif url not in homes:
+            homes[:] = [*homes, url][-2:]
+        self.last[key], self.used[key] = url, now
+
+    def forget(self, url):
+        for homes in self.homes.values():
+            homes[:] = [home for home in homes if home != url]
+        self.last = {key: None if last == url else last for key, last in self.last.items()}
+
+    def drop(self, keys):
+        for table in (self.homes, self.last, self.used):
+            for key in keys:
+                table.pop(key, None)
+
+
+@given(lives)
+def test_the_map_agrees_with_plain_lists(history):
+    pins, naive, now = PlacementMap(max_idle_secs=10), Naive(), 0.0
+    for action, key, url, secs in history:
+        now += secs
+        idle = {each for each, used in naive.used.items() if used < now - 10}
+        if action == "forget":
+            pins.forget(url)
+            naive.forget(url)
+        elif action == "evict":
+            pins.evict_idle(now)
+            naive.drop(idle)
+        else:
+            pins.settle(key, url, now, lead=action == "lead")
+            naive.drop({each for each in idle if pins.recall(each) is None})
+            naive.settle(key, url, now, action == "lead")
+        assert {each: pins.recall(each) for each in "xyz"} == {each: naive.homes.get(each) for each in "xyz"}
+        assert [pins.keys_at(each) for each in URLS] == [list(naive.last.values()).count(each) for each in URLS]
+        assert len(pins) == len(naive.homes)

@@ -177,6 +177,16 @@ def test_namespaces_share_nothing():
     assert known(tree, "hello") == 0
 
 
+def test_levels_below_a_length_may_be_left_out():
+    tree = RadixTree(AMPLE)
+    record(tree, "hello", "http://a")
+    record(tree, "hello world", "http://b")
+    found = tree.match("hello wonder")
+    assert [matched for matched, _ in tree.levels(found)] == [8, 5]
+    assert [matched for matched, _ in tree.levels(found, 5)] == [8]
+    assert [matched for matched, _ in tree.levels(found, 8)] == []
+
+
 def test_a_part_of_a_page_never_matches():
     tree = RadixTree(AMPLE, stride=4)
     record(tree, b"aaaabbbb", "http://a")

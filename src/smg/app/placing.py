@@ -1,0 +1,119 @@
+"""How requests are placed, on single workers or on prefill/decode pairs: which parts that takes, and who they are."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from math import ceil
+from typing import NamedTuple, cast
+
+from smg.app.metering import branch_counter, sampler
+from smg.config.derived import static_prefill_workers, static_worker_urls
+from smg.config.settings import Settings
+from smg.fleet.pairs import PairSelector
+from smg.fleet.placement import Placer
+from smg.fleet.policies import load as load_policy
+from smg.fleet.policies.base import PolicyContext
+from smg.fleet.policy_book import Policies
+from smg.fleet.registry import Registry
+from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector
+from smg.fleet.spec import WorkerSpec
+from smg.fleet.sticky import AssignmentMode, StickyOptions, StickySessions
+from smg.fleet.worker import WorkerType
+from smg.telemetry.logs import get_logger
+from smg.telemetry.metrics import Metrics
+
+log = get_logger("smg.app")
+
+Clock = Callable[[], float]
+
+
+class Placing(NamedTuple):
+    """`policies` has the policies of every kind of worker there is; `recheck` is called when a worker's state moved."""
+
+    placer: Placer
+    policies: tuple[Policies, ...]
+    sessions: StickySessions | None
+    recheck: Callable[[], None]
+
+    def policy_name(self, model: str | None) -> str:
+        """The policy that places a model's requests, as metrics name it."""
+        return self.placer.policy(model).name
+
+
+def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Clock) -> Placing:
+    """What places requests under these settings."""
+    if settings.pd_disaggregation:
+        legs = tuple(
+            policies_of(settings, name or settings.policy, registry, metrics, now, worker_type)
+            for worker_type, name in _legs(settings)
+        )
+        return Placing(PairSelector(registry, legs[0], legs[1], now), legs, None, lambda: None)
+    policies = policies_of(settings, settings.policy, registry, metrics, now, "regular")
+    sessions = _sessions(settings, now)
+    selector = Selector(
+        registry,
+        policies,
+        sessions,
+        now,
+        mean_prefill_tokens=_mean_prefill_tokens(settings),
+        shed_retry_secs=ceil(settings.load_monitor_interval),
+        on_shed=lambda stage: metrics.worker_overload_shed.labels(stage).inc(),
+    )
+    return Placing(selector, (policies,), sessions, selector.recheck)
+
+
+def static_specs(settings: Settings) -> list[WorkerSpec]:
+    """The workers that the command line names, with the gateway's own key."""
+    key = settings.api_key
+    specs = [WorkerSpec(url=url, api_key=key) for url in static_worker_urls(settings)]
+    if settings.pd_disaggregation:
+        specs += [
+            WorkerSpec(url=url, api_key=key, worker_type="prefill", bootstrap_port=port)
+            for url, port in static_prefill_workers(settings)
+        ]
+        specs += [WorkerSpec(url=url, api_key=key, worker_type="decode") for url in settings.decode]
+    return specs
+
+
+def required_roles(settings: Settings) -> Sequence[WorkerType]:
+    """The kinds of worker of which each must be there for the gateway to be ready; none in particular if empty."""
+    return ("prefill", "decode") if settings.pd_disaggregation else ()
+
+
+def policies_of(
+    settings: Settings, name: str, registry: Registry, metrics: Metrics, now: Clock, worker_type: WorkerType
+) -> Policies:
+    """The policies of one kind of worker; the command line's has the settings that bear the names of its options."""
+    options = load_policy(name).options
+    chosen = {f.name: getattr(settings, f.name) for f in fields(options) if hasattr(settings, f.name)}
+
+    def context(policy: str) -> PolicyContext:
+        return PolicyContext(
+            rng=random.Random(),
+            now=now,
+            count=branch_counter(metrics, policy),
+            observe=sampler(metrics, policy),
+            warn=log.warning,
+        )
+
+    by_label = worker_type == "regular"
+    return Policies(registry, name, options(**chosen), context, log.warning, worker_type=worker_type, by_label=by_label)
+
+
+def _legs(settings: Settings) -> tuple[tuple[WorkerType, str | None], ...]:
+    return ("prefill", settings.prefill_policy), ("decode", settings.decode_policy)
+
+
+def _sessions(settings: Settings, now: Clock) -> StickySessions | None:
+    if not settings.routing_key_override:
+        return None
+    mode = cast("AssignmentMode", settings.assignment_mode or "delegate")
+    max_idle_secs = settings.max_idle_secs if settings.eviction_interval_secs else 0
+    return StickySessions(StickyOptions(mode, max_idle_secs), random.Random(), now)
+
+
+def _mean_prefill_tokens(settings: Settings) -> int:
+    """What a prompt of unknown length counts for, which only `least_load` lets the operator say."""
+    return settings.least_load_mean_prefill_tokens if settings.policy == "least_load" else MEAN_PREFILL_TOKENS

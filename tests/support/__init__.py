@@ -1,0 +1,1 @@
+"""Builders that integration and end-to-end tests share: engines, gateways, clients, processes."""
