@@ -82,11 +82,6 @@ class ClassState(Generic[T]):
         return next(iter(self.waiting), None)
 
     @property
-    def idle(self) -> int:
-        """Reserved slots that are not used."""
-        return max(0, self.reserved - self.running)
-
-    @property
     def full(self) -> bool:
         """Whether nobody more may wait; those with a victim do not take a place."""
         return len(self.waiting) - self.promised >= self.rules.queue_size
@@ -196,7 +191,9 @@ class Scheduler(Generic[T]):
         """The slots that a class may take; below zero when those above it miss some of theirs."""
         free = self.capacity - self.in_flight
         for above in self.classes[:priority]:
-            free -= above.idle
+            idle = above.reserved - above.running
+            if idle > 0:
+                free -= idle
         return free
 
     def pressure(self, priority: Priority) -> float:

@@ -1,7 +1,7 @@
 """Placing requests on prefill/decode pairs: the prefill policy chooses first, then the decode policy among partners.
 
-Only prefill workers with an available partner are candidates, so that neither choice can lead nowhere. The two legs have
-policy instances of their own: what one caches says nothing of the other.
+Only prefill workers with an available partner are candidates, so that neither choice can lead nowhere. The two legs
+have policy instances of their own: what one caches says nothing of the other.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PairSelector:
         self._now = now
 
     def policy(self, model: str | None) -> Policy:
-        """The policy whose needs decide what is read of a request: the prefill leg's, unless only decode's reads text."""
+        """The policy whose needs decide what is read of a request: prefill's, unless only decode's reads text."""
         prefill, decode = self._prefill_policies.of(model), self._decode_policies.of(model)
         return decode if decode.reads_text and not prefill.reads_text else prefill
 

@@ -32,7 +32,7 @@ class Placer(Protocol):
         """Where a request goes; workers to avoid are chosen only if there is nobody else. Raises PlacementError."""
 
     def lease(self, placement: Placement, hints: Hints) -> None:
-        """Count a request as load, from here until `release`. Raises PlacementError if the placement no longer holds."""
+        """Count a request as load until `release`. Raises PlacementError if the placement no longer holds."""
 
     def release(self, placement: Placement, hints: Hints) -> None:
         """The request is over."""

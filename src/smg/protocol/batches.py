@@ -8,6 +8,7 @@ import msgspec
 
 from smg.protocol.requests import ABSENT, ChatRequest, CompletionRequest, GenerateRequest, Request
 
+
 def choices(request: Request) -> int:
     """How many completions of each prompt are asked for."""
     return getattr(request, "n", None) or 1

@@ -31,6 +31,8 @@ class AdmissionGate:
         self, capacity: int, queue_size: int, queue_timeout_secs: float, on_rejected: Callable[[str], None]
     ) -> None:
         self._slots: Slots[Waiter] = Slots(capacity, queue_size)
+        self._take = self._slots.take
+        self._release = self._slots.release
         self._queue_size = queue_size
         self._queue_timeout_secs = queue_timeout_secs
         self._on_rejected = on_rejected
@@ -47,7 +49,7 @@ class AdmissionGate:
 
     def try_enter(self, _exchange: Exchange) -> bool:
         """Take a permit if one is free; the common case, without waiting."""
-        if self._slots.take():
+        if self._take():
             self.allowed += 1
             return True
         return False
@@ -78,7 +80,7 @@ class AdmissionGate:
 
     def leave(self, _exchange: Exchange) -> None:
         """Give the permit back, or on to who waited longest."""
-        while (waiter := self._slots.release()) is not None:
+        while (waiter := self._release()) is not None:
             if not waiter.done():
                 waiter.set_result(None)
                 return

@@ -14,8 +14,8 @@ from smg.fleet.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class BodyPathOptions:
-    """`sticky_override` needs the body's `rid`; `retries` need the body a second time, up to `max_buffered_bytes`; `pairs`
-    need it changed.
+    """Who needs the body: `sticky_override` its `rid`, `retries` all of it again, up to `max_buffered_bytes`, and `pairs`
+    change it.
     """
 
     sticky_override: bool

@@ -5,6 +5,7 @@ import pytest
 from smg.errors import PlacementError
 from smg.fleet.breaker import Breaker, BreakerOptions
 from smg.fleet.hints import NO_HINTS, Hints
+from smg.fleet.placement import Placement
 from smg.fleet.registry import Registry
 from smg.fleet.selection import Selector
 from smg.fleet.sticky import StickyOptions, StickySessions

@@ -52,7 +52,7 @@ class Pool:
     async def call(
         self, request: bytes, deadline: float, body: RequestBody | None = None, content: bytes = b""
     ) -> Reply:
-        """Send a request and wait for the head of the answer; `content` or a piped `body` follow. Raises UpstreamError."""
+        """Send a request, then `content` or a piped `body`, and wait for the answer's head. Raises UpstreamError."""
         connection = self._take()
         if connection is None:
             connection = await self._connect(deadline)

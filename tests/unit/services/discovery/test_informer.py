@@ -178,16 +178,24 @@ async def test_it_counts_as_synced_only_after_a_list(play):
 async def test_a_full_pass_finds_what_no_event_told(make_pod):
     script = Script([[make_pod("a")], []])
     stand = Stand(script, resync_secs=0.01, least_pause_secs=0.0)
-    await until_listed_twice(stand)
+    await until_listed(stand)
     assert stand.keys == []
     assert [call[0] for call in script.calls][:3] == ["list", "watch", "list"]
 
 
-async def until_listed_twice(stand):
-    """Run until a watch that says nothing has been ended by a full pass."""
+async def test_a_quiet_time_between_two_full_passes_ends_a_row_of_failures():
+    down = ClusterError("down")
+    stand = Stand(Script([down, [], down, []]), resync_secs=0.01, least_pause_secs=0.0)
+    await until_listed(stand)
+    assert stand.slept == [0.5, 0.5]
+
+
+async def until_listed(stand):
+    """Run until all lists are played; watches that say nothing are ended by full passes."""
     running = asyncio.create_task(stand.informer.run())
     async with asyncio.timeout(10):
-        while stand.script.lists or stand.keys:  # noqa: ASYNC110  the informer has no event for it
+        while stand.script.lists:  # noqa: ASYNC110  the informer has no event for it
             await asyncio.sleep(0.001)
+    await asyncio.sleep(0)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
