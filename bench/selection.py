@@ -73,8 +73,9 @@ ROWS = (
     Row("manual", "a key", key),
     Row("prefix_hash", "a key", key),
     *(Row("prefix_hash", f"{kib} KiB of text", text(kib)) for kib in (2, 32)),
-    *(Row("bucket", f"{kib} KiB of text", text(kib)) for kib in (2,)),
+    Row("bucket", "2 KiB of text", text(2)),
     *(Row("cache_aware", f"{kib} KiB of text", text(kib)) for kib in (2, 8, 32)),
+    Row("cache_aware", "8 KiB of text, not known", text(8), {"cache_threshold": 1.0}),
     *(Row("cache_aware", f"{kib} KiB in tokens", tokens(kib)) for kib in (2, 8, 32)),
     *(Row("cache_aware", f"{kib} KiB in tokens, hashed", tokens(kib), BOUNDARIES) for kib in (2, 8, 32)),
 )

@@ -34,9 +34,13 @@ class Budget:
         self.tokens = TokenBucket(limits.tokens_per_minute, limits.tokens_per_minute / _MINUTE_SECS, now)
         self.requests = TokenBucket(limits.requests_per_minute, limits.requests_per_minute / _MINUTE_SECS, now)
 
-    def waits_secs(self, tokens: int, now: float) -> tuple[float | None, float | None]:
-        """How long until there are so many tokens, and until there is a request; None if never."""
-        return self.tokens.wait_secs(tokens, now), self.requests.wait_secs(1, now)
+    def wait_secs(self, tokens: int, now: float) -> float | None:
+        """How long until so many tokens and a request can be afforded; None if they never can."""
+        tokens_secs = self.tokens.wait_secs(tokens, now)
+        requests_secs = self.requests.wait_secs(1, now)
+        if tokens_secs is None or requests_secs is None:
+            return None
+        return max(tokens_secs, requests_secs)
 
     def reserve(self, tokens: int, now: float) -> None:
         self.tokens.spend(tokens, now)
@@ -98,12 +102,12 @@ class TenantBudgets:
     def reserve(self, tenant: str, model: str, tokens: int, now: float) -> Reservation | Denied:
         """Charge a request for `model`, a canonical name, with the tokens of its prompt; or charge nothing."""
         budgets = self._tenant(tenant, now).budgets(model, now)
-        waits = [wait for budget in budgets for wait in budget.waits_secs(tokens, now)]
         longest = 0.0
-        for wait in waits:
-            if wait is None:
+        for budget in budgets:
+            wait_secs = budget.wait_secs(tokens, now)
+            if wait_secs is None:
                 return Denied(None)
-            longest = max(longest, wait)
+            longest = max(longest, wait_secs)
         if longest > 0:
             return Denied(longest)
         for budget in budgets:

@@ -14,10 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-# What the engine's answer says about its health. No answer at all counts as a failure too.
-FAILURE_STATUSES = frozenset({408, 500, 502, 503, 504})
-UNCOUNTED_STATUSES = frozenset({429})
-
 
 class State(Enum):
     """The value is the one metrics report."""

@@ -65,6 +65,7 @@ _REGISTERED = (
     "dp_rank",
     "dp_size",
     "bootstrap_port",
+    "statuses",
 )
 
 

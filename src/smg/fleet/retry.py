@@ -5,10 +5,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-RETRYABLE_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
-# These are a worker's own failure: asking the same worker again would only repeat it.
-ELSEWHERE_STATUSES = frozenset({500})
-
 
 @dataclass(frozen=True, slots=True)
 class RetryOptions:

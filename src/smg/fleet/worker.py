@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
+from smg.fleet.statuses import DEFAULT_RULES, StatusRules
+
 if TYPE_CHECKING:
     from smg.engines.load import RankLoad
     from smg.fleet.breaker import Breaker
@@ -103,6 +105,7 @@ class Worker:
     dp_size: int | None = None
     bootstrap_port: int | None = None
     spec: WorkerSpec | None = field(default=None, repr=False)
+    statuses: StatusRules = DEFAULT_RULES
 
     @property
     def model_id(self) -> str | None:

@@ -54,9 +54,10 @@ def usage_of_answer(body: bytes, prompts: int = 1) -> Usage | None:
         answer = _answers.decode(body)
     except (ValueError, RecursionError):
         return None
-    parts = answer if isinstance(answer, list) else [answer]
-    counts = [found for part in parts if (found := part.usage or part.meta_info) is not None]
-    return _total(counts, prompts)
+    if isinstance(answer, _Answer):
+        counts = answer.usage or answer.meta_info
+        return None if counts is None else _usage(counts)
+    return _total([found for part in answer if (found := part.usage or part.meta_info) is not None], prompts)
 
 
 def usage_of_stream(tail: bytes, prompts: int = 1) -> Usage | None:
@@ -72,7 +73,7 @@ def usage_of_stream(tail: bytes, prompts: int = 1) -> Usage | None:
             key = str(counts.id) if member[1] == "meta_info" else None
             latest[key] = counts
     if None in latest:
-        return _total([latest[None]], prompts)
+        return _usage(latest[None])
     return _total(latest.values(), prompts)
 
 
@@ -82,33 +83,35 @@ def _object_at(text: str, start: int) -> _Counts | None:
         counts = msgspec.convert(value, _Counts)
     except (ValueError, RecursionError):
         return None
-    return counts if _states_tokens(counts) else None
+    return None if _usage(counts) is None else counts
 
 
-def _states_tokens(counts: _Counts) -> bool:
-    told = (counts.prompt_tokens, counts.completion_tokens, counts.input_tokens, counts.output_tokens)
-    return any(number is not None for number in (*told, counts.total_tokens))
+def _usage(counts: _Counts) -> Usage | None:
+    """What one object states."""
+    prompt, completion = _prompt(counts), _completion(counts)
+    return None if prompt is None and completion is None else Usage(prompt, completion or 0)
 
 
 def _total(counts: Iterable[_Counts], prompts: int) -> Usage | None:
     """The prompts once and the completions of all samples; a prompt's samples all repeat its length."""
-    told = [one for one in counts if _states_tokens(one)]
+    told = [usage for one in counts if (usage := _usage(one)) is not None]
     if not told:
         return None
-    completion = sum(_completion(one) for one in told)
-    lengths = [length for one in told if (length := _prompt(one)) is not None]
+    completion = sum(usage.completion_tokens for usage in told)
+    lengths = [usage.prompt_tokens for usage in told if usage.prompt_tokens is not None]
     if not lengths:
         return Usage(None, completion)
     prompt = max(lengths) if prompts == 1 else -(-sum(lengths) * min(prompts, len(lengths)) // len(lengths))
     return Usage(prompt, completion)
 
 
-def _completion(counts: _Counts) -> int:
-    return max(0, counts.completion_tokens or counts.output_tokens or 0)
+def _completion(counts: _Counts) -> int | None:
+    number = counts.output_tokens if counts.completion_tokens is None else counts.completion_tokens
+    return None if number is None else max(0, number)
 
 
 def _prompt(counts: _Counts) -> int | None:
-    length = counts.input_tokens if counts.prompt_tokens is None else counts.prompt_tokens
-    if length is None and counts.total_tokens is not None:
-        length = counts.total_tokens - _completion(counts)
-    return None if length is None else max(0, length)
+    number = counts.input_tokens if counts.prompt_tokens is None else counts.prompt_tokens
+    if number is None and counts.total_tokens is not None:
+        number = counts.total_tokens - (_completion(counts) or 0)
+    return None if number is None else max(0, number)

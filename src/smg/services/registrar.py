@@ -25,6 +25,7 @@ from smg.fleet.cards import model_cards
 from smg.fleet.health import HealthOptions, health_options
 from smg.fleet.registry import Registry, StaleRevision, UrlTaken
 from smg.fleet.spec import SpecError, WorkerPatch, WorkerSpec, apply_patch, checked_spec
+from smg.fleet.statuses import status_rules
 from smg.fleet.worker import Status, Worker
 from smg.services.inspection import Inspection, Inspector, known_runtime
 from smg.services.jobs import JobFailed, JobQueue, JobType, QueueFull, Work
@@ -243,6 +244,7 @@ class Registrar:
             status=Status.READY,
             bootstrap_port=spec.bootstrap_port,
             spec=spec,
+            statuses=status_rules(spec.resilience.retryable_status_codes, spec.resilience.capacity_status_codes),
         )
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from smg.errors import PlacementError, UpstreamError
-from smg.fleet.breaker import FAILURE_STATUSES, UNCOUNTED_STATUSES
 from smg.fleet.placement import Placement, Placer
-from smg.fleet.retry import ELSEWHERE_STATUSES, RETRYABLE_STATUSES, RetryOptions
+from smg.fleet.retry import RetryOptions
+from smg.fleet.statuses import ELSEWHERE_STATUSES
 from smg.fleet.worker import Worker
 from smg.net.exchange import Exchange
 from smg.net.reply import Reply
@@ -97,7 +97,7 @@ class Dispatcher:
             return await self._call(exchange, call, attempts, placement)
         except UpstreamError as error:
             culprit = error.worker if isinstance(error.worker, Worker) else placement.worker
-            if error.status in FAILURE_STATUSES:
+            if error.status in culprit.statuses.failures:
                 self._charge(culprit, attempts)
             self._accounts.lost(call, culprit, error)
             if attempts.last or not error.retryable:
@@ -124,7 +124,7 @@ class Dispatcher:
         finally:
             reply.close()
         self._record(call, attempts, worker, reply.status)
-        if reply.status in RETRYABLE_STATUSES:
+        if reply.status in worker.statuses.retryable:
             if not attempts.last and self._may_help(call, reply.status, worker):
                 attempts.avoid += (worker,)
                 attempts.answer = (reply, body, routed_line)
@@ -163,9 +163,9 @@ class Dispatcher:
     def _record(self, call: Call, attempts: Attempts, worker: Worker, status: int) -> None:
         """What an answer's status says of the worker."""
         self._accounts.answered(call, worker, status)
-        if status in FAILURE_STATUSES:
+        if status in worker.statuses.failures:
             self._charge(worker, attempts)
-        elif status not in UNCOUNTED_STATUSES:
+        elif status not in worker.statuses.capacity:
             worker.breaker.succeeded()
             self._accounts.outcome(worker, good=True)
 

@@ -184,12 +184,13 @@ async def test_nothing_is_left_of_thousands_of_requests(stage):
     assert gateway.loads == [0, 0, 0]
     assert gateway.permits == (0, 0)
     inside = gateway.gateway
-    assert inside._sessions.active_sessions() == {}
     assert inside._upstream._retired == []
     await until(lambda: not len(inside._server.connections), "the end of the clients' connections")
     assert len(inside._server.held._members) == 0
     await until(lambda: not sum(len(link.pool) for link in inside._upstream._links.values()), "idle connections to end")
-    assert (await gateway.scrape()).value("smg_http_connections_active") == 0
+    scrape = await gateway.scrape()
+    assert scrape.value("smg_http_connections_active") == 0
+    assert scrape.value("smg_worker_routing_keys_active") == 0
 
     await within(gateway.close())
     for engine in engines:

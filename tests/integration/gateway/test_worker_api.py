@@ -190,6 +190,8 @@ async def test_counts_of_resends_only_grow_when_a_worker_goes(stage):
     await gateway.ask("PATCH", f"/workers/{worker_id}", {"health": {"drain_settle_secs": 0}})
     await gateway.ask("DELETE", f"/workers/{worker_id}")
     assert (await gateway.scrape()).value("smg_router_upstream_send_retries_total") == 1
+    await until(lambda: not gateway.gateway._upstream._retired, "the end of the worker's connections")
+    assert (await gateway.scrape()).value("smg_router_upstream_send_retries_total") == 1
 
 
 async def test_a_patch_changes_a_worker_without_a_pause(stage):

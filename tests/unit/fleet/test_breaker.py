@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg.fleet.breaker import FAILURE_STATUSES, UNCOUNTED_STATUSES, Breaker, BreakerOptions, State
+from smg.fleet.breaker import Breaker, BreakerOptions, State
+from smg.fleet.statuses import CAPACITY_STATUSES as UNCOUNTED_STATUSES
+from smg.fleet.statuses import FAILURE_STATUSES
 
 OPTIONS = BreakerOptions(failure_threshold=3, success_threshold=2, timeout_secs=10.0)
 

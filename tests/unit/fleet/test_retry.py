@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg.fleet.retry import ELSEWHERE_STATUSES, RETRYABLE_STATUSES, RetryOptions
+from smg.fleet.retry import RetryOptions
+from smg.fleet.statuses import ELSEWHERE_STATUSES, RETRYABLE_STATUSES
 
 
 class Rng(random.Random):

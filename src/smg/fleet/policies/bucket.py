@@ -58,7 +58,7 @@ class Bucket(Policy):
             self._ranged = by_url
         ranges.advance(now)
         length = len(hints.tokens) if hints.tokens else len(hints.text)
-        work = ranges.work([worker.url for worker in workers])
+        work = ranges.work(by_url)
         chosen = by_url.get(ranges.owner(length)) if length and not self._is_uneven(work) else None
         if chosen is None:
             chosen = lowest(workers, work, self._ctx.rng)

@@ -7,6 +7,7 @@ with their worker.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from smg.fleet.placement import Placement
 from smg.fleet.worker import Worker
@@ -28,11 +29,12 @@ JOIN_BYTES = 16 * 1024
 class Link:
     """The way to one worker."""
 
-    __slots__ = ("_authority", "_heads", "authorization", "pool", "routed_line")
+    __slots__ = ("_authority", "_heads", "authorization", "pool", "routed_line", "timeout_secs")
 
     def __init__(self, worker: Worker, options: PoolOptions) -> None:
         address = address_of(worker.base_url)
-        self.pool = Pool(address, options)
+        self.pool = Pool(address, _own_options(worker, options))
+        self.timeout_secs = worker.spec.http_pool.timeout_secs if worker.spec is not None else None
         self.routed_line = b"x-smg-routed-worker-id: %b\r\n" % worker.url.encode()
         self.authorization = b"authorization: Bearer %b\r\n" % worker.api_key.encode() if worker.api_key else b""
         self._authority = address.authority.encode()
@@ -46,6 +48,19 @@ class Link:
             head = b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n" % (line, host)
             self._heads[path] = head
         return head
+
+
+def _own_options(worker: Worker, options: PoolOptions) -> PoolOptions:
+    """The gateway's options with the worker's own laid over them."""
+    if worker.spec is None:
+        return options
+    own = worker.spec.http_pool
+    given = {
+        "idle_timeout_secs": own.pool_idle_timeout_secs,
+        "connect_timeout_secs": own.connect_timeout_secs,
+        "max_idle": own.pool_max_idle_per_host,
+    }
+    return replace(options, **{name: value for name, value in given.items() if value is not None})
 
 
 class HttpUpstream:
@@ -112,7 +127,7 @@ class HttpUpstream:
     async def send_body(self, worker: Worker, call: Call, body: bytes | None, exchange: Exchange) -> Reply:
         """Send these bytes as the call's body, or with None the client's body as it comes."""
         link = self.link(worker)
-        deadline = self._loop.time() + self._request_timeout_secs
+        deadline = self._loop.time() + (link.timeout_secs or self._request_timeout_secs)
         parts = [link.head(call.endpoint.path)]
         authorized = False
         for name, value in exchange.headers.items():

@@ -21,7 +21,7 @@ from smg.engines.kv_transfer import PARAMS, PrefillEngine, connector_of, prefill
 from smg.errors import UpstreamError
 from smg.fleet.pairing import kv_connector
 from smg.fleet.placement import Placement
-from smg.fleet.retry import RETRYABLE_STATUSES
+from smg.fleet.statuses import RETRYABLE_STATUSES
 from smg.fleet.worker import Worker
 from smg.net.address import address_of
 from smg.net.exchange import Exchange
