@@ -1,6 +1,6 @@
-"""The load generator of streamed answers: `python -m bench.load_streams paced|held|aborted`.
+"""The load generator of streamed answers: `python -m bench.load_streams steady|held|aborted`.
 
-paced    keeps so many streams open for a time, each restarted when it ends, and counts their events
+steady   keeps so many streams open for a time, each restarted when it ends, and counts their events
 held     opens so many streams, says so when each has sent its first event, and holds them until it is killed
 aborted  opens streams and drops each connection at its first event, until so many were dropped
 """
@@ -105,7 +105,7 @@ async def open_streams(args: argparse.Namespace, tally: Tally, over_secs: float)
     return clients
 
 
-async def run_paced(args: argparse.Namespace) -> None:
+async def run_steady(args: argparse.Namespace) -> None:
     tally = Tally(asyncio.get_running_loop().create_future())
     clients = await open_streams(args, tally, args.warmup_secs)
     window = Window(args.gateway_pid, args.workers_pid)
@@ -167,7 +167,7 @@ def _raise_failure(tally: Tally) -> None:
         tally.ended.result()
 
 
-_MODES = {"paced": run_paced, "held": run_held, "aborted": run_aborted}
+_MODES = {"steady": run_steady, "held": run_held, "aborted": run_aborted}
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
 """Running a workload: the sides take turns, A B A B, and what they showed is kept run by run."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bench.gateways import Side
 from bench.processes import ChildFailedError
-from bench.runs import Figures, run_once
+from bench.runs import Figures
 from bench.stage import Stage
 from bench.stats import Spread, pair_ratios
 from bench.workloads import Measure, Workload
@@ -32,8 +32,8 @@ class Outcome:
         return Spread.of(values) if values else None
 
     def ratio(self, measure: Measure) -> Spread | None:
-        """Ours / published over the complete pairs, None when a side is missing or its figure is zero."""
-        pairs = zip(self.values("ours", measure), self.values("published", measure), strict=False)
+        """Ours / the opponent's over the complete pairs, None when a side is missing or its figure is zero."""
+        pairs = zip(self.values("ours", measure), self.values(self.workload.opponent, measure), strict=False)
         both = [(mine, theirs) for mine, theirs in pairs if theirs]
         return Spread.of(pair_ratios(*zip(*both, strict=True))) if both else None
 
@@ -71,19 +71,14 @@ def race(
 ) -> Outcome:
     """Run all pairs of a workload. A run that fails ends the workload and is reported in the outcome."""
     outcome = Outcome(workload)
+    racing = [(side, workload.flags) for side in sides if side.name == "ours" or not workload.ours_only]
+    if workload.rival is not None:
+        racing = [(side, workload.flags) for side in sides if side.name == "ours"]
+        racing += [(replace(side, name=workload.rival.name), workload.rival.flags) for side, _ in racing]
     for pair in range(min(stage.settings.pairs, workload.most_pairs)):
-        for side in sides:
-            if workload.ours_only and side.name != "ours":
-                continue
+        for side, flags in racing:
             try:
-                figures = run_once(
-                    stage,
-                    side,
-                    workload.run,
-                    flags=workload.flags,
-                    chunks=workload.chunks,
-                    interval_ms=workload.interval_ms,
-                )
+                figures = workload.run(stage, side, flags, workload.fleet)
             except ChildFailedError as error:
                 outcome.failure = f"{side.name}: {error}"
                 return outcome

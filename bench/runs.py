@@ -1,4 +1,7 @@
-"""The kinds of run: one gateway, one load, one set of figures. A workload is a kind with its numbers."""
+"""The kinds of run: one gateway, one load, one set of figures. A workload is a kind with its numbers.
+
+What a whole fleet behind a gateway shows is in `fleet_runs.py`, what needs no gateway at all in `selection_runs.py`.
+"""
 
 import subprocess
 import time
@@ -6,11 +9,13 @@ from collections.abc import Callable
 
 from bench.gateways import Gateway, Side
 from bench.processes import ChildFailedError, read_json_line
-from bench.stage import GRACE_SECS, Stage, Workers
+from bench.stage import GRACE_SECS, Fleet, Stage, Workers
 from bench.stats import quarter_growth
 
 Figures = dict[str, float]
-Run = Callable[[Stage, Gateway, Workers], Figures]
+# With the flags of the gateway, and the fleet behind it.
+Run = Callable[[Stage, Side, tuple[str, ...], Fleet], Figures]
+Play = Callable[[Stage, Gateway, Workers], Figures]
 
 _SETTLE_SECS = 2.0
 _SAMPLE_SECS = 0.1
@@ -18,19 +23,21 @@ _SAMPLE_SECS = 0.1
 _SOAK_LIMIT_SECS = 240.0
 
 
-def run_once(stage: Stage, side: Side, run: Run, *, flags: tuple[str, ...], chunks: int, interval_ms: float) -> Figures:
-    """Start the players, run, and stop them. No run inherits anything from another."""
-    with (
-        stage.workers(chunks=chunks, interval_ms=interval_ms) as workers,
-        stage.gateway(side, workers, flags) as gateway,
-    ):
-        start_figures = {"ready_secs": gateway.ready_secs, "all_ready_secs": gateway.all_ready_secs}
-        return start_figures | run(stage, gateway, workers)
+def played(play: Play) -> Run:
+    """A run of a fresh gateway in front of a fresh fleet: it inherits nothing from any other."""
+
+    def run(stage: Stage, side: Side, flags: tuple[str, ...], fleet: Fleet) -> Figures:
+        with stage.workers(fleet) as workers, stage.gateway(side, workers, flags) as gateway:
+            start_figures = {"ready_secs": gateway.ready_secs, "all_ready_secs": gateway.all_ready_secs}
+            return start_figures | play(stage, gateway, workers)
+
+    return run
 
 
 def chat(connections: int, prompt_bytes: int = 0) -> Run:
     """A closed loop of plain chat requests."""
 
+    @played
     def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
         return stage.run_load(
             "bench.load_chat",
@@ -44,22 +51,42 @@ def chat(connections: int, prompt_bytes: int = 0) -> Run:
     return run
 
 
-def paced_streams(streams: int) -> Run:
-    """Streams whose events the workers pace: both gateways relay the same events, at different cost."""
+def conversations(connections: int, count: int, prefix_bytes: int) -> Run:
+    """A closed loop of conversations that grow turn by turn, several of them with the same beginning."""
 
+    @played
     def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
         return stage.run_load(
-            "bench.load_streams",
-            "paced",
+            "bench.load_chat",
             gateway=gateway,
             workers=workers,
             seconds=stage.settings.seconds,
-            streams=streams,
+            connections=connections,
+            conversations=count,
+            prompt_bytes=prefix_bytes,
         )
 
     return run
 
 
+def streams(count: int) -> Run:
+    """So many streams at all times. The workers set the pace, or none."""
+
+    @played
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        return stage.run_load(
+            "bench.load_streams",
+            "steady",
+            gateway=gateway,
+            workers=workers,
+            seconds=stage.settings.seconds,
+            streams=count,
+        )
+
+    return run
+
+
+@played
 def start(_stage: Stage, _gateway: Gateway, _workers: Workers) -> Figures:
     """Nothing but the start, which every run times."""
     return {}
@@ -68,6 +95,7 @@ def start(_stage: Stage, _gateway: Gateway, _workers: Workers) -> Figures:
 def memory(streams: int) -> Run:
     """Resident memory of a gateway without traffic, then with so many silent streams open."""
 
+    @played
     def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
         time.sleep(_SETTLE_SECS)
         idle: Figures = {"idle_rss_kb": gateway.rss_kb(), "idle_pss_kb": gateway.pss_kb()}
@@ -87,6 +115,7 @@ def memory(streams: int) -> Run:
 def soak_requests(requests: int, connections: int) -> Run:
     """Memory over many requests, after a tenth of them has warmed every cache."""
 
+    @played
     def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
         options = {"connections": connections, "seconds": _SOAK_LIMIT_SECS}
         warm_up = stage.start_load(
@@ -106,6 +135,7 @@ def soak_requests(requests: int, connections: int) -> Run:
 def soak_aborts(streams: int, at_once: int) -> Run:
     """Memory over many streams whose clients leave, and whether the workers were told that they left."""
 
+    @played
     def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
         def drop(total: int) -> subprocess.Popen[str]:
             return stage.start_load(

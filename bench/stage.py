@@ -7,8 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from bench.gateways import Gateway, Side, launch
 from bench.processes import Children, read_json_line
@@ -28,17 +29,41 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Fleet:
+    """What stands behind the gateway: a module of this suite, and the flags it is started with."""
+
+    module: str
+    flags: dict[str, float] = field(default_factory=dict)
+
+
+def fake_workers(*, count: int = 2, chunks: int = 200, interval_ms: float = 10.0) -> Fleet:
+    """Workers that answer with ready-made bytes: streams of `chunks` events, one every `interval_ms`."""
+    return Fleet("bench.workers", {"count": count, "chunks": chunks, "interval_ms": interval_ms})
+
+
+def sim_engines(count: int, **flags: float) -> Fleet:
+    """Simulated engines, with their flags; they queue, take time and keep a prefix cache."""
+    return Fleet("bench.engines", {"count": count, **flags})
+
+
+@dataclass(frozen=True, slots=True)
 class Workers:
+    """A running fleet: one process, one port a worker."""
+
     pid: int
     ports: list[int]
 
     def open_streams(self) -> int:
-        """How many streamed answers the fake engines are still sending."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.ports[0], timeout=5)
-        connection.request("GET", "/bench/open_streams")
-        count = int(json.loads(connection.getresponse().read()))
+        """How many streamed answers the fake workers are still sending."""
+        return int(self.get(self.ports[0], "/bench/open_streams"))
+
+    def get(self, port: int, path: str) -> Any:
+        """The JSON that one of them answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection.request("GET", path)
+        answer = json.loads(connection.getresponse().read())
         connection.close()
-        return count
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +72,9 @@ class Stage:
     children: Children
 
     @contextmanager
-    def workers(self, *, chunks: int, interval_ms: float) -> Iterator[Workers]:
-        """Two live workers (one process with two ports) on the load side's core."""
-        child = self._start_module("bench.workers", chunks=chunks, interval_ms=interval_ms)
+    def workers(self, fleet: Fleet) -> Iterator[Workers]:
+        """A live fleet on the load side's core."""
+        child = self.start_module(fleet.module, core=self.settings.load_core, **fleet.flags)
         try:
             yield Workers(child.pid, read_json_line(child))
         finally:
@@ -77,9 +102,8 @@ class Stage:
         self, module: str, *words: str, gateway: Gateway, workers: Workers, **options: float
     ) -> subprocess.Popen[str]:
         """Start a load generator; `options` become its flags."""
-        return self._start_module(
-            module, *words, port=gateway.port, gateway_pid=gateway.pid, workers_pid=workers.pid, **options
-        )
+        players = {"port": gateway.port, "gateway_pid": gateway.pid, "workers_pid": workers.pid}
+        return self.start_module(module, *words, core=self.settings.load_core, **players, **options)
 
     def run_load(
         self, module: str, *words: str, gateway: Gateway, workers: Workers, seconds: float, **options: float
@@ -88,11 +112,13 @@ class Stage:
         child = self.start_load(module, *words, gateway=gateway, workers=workers, seconds=seconds, **options)
         return self.children.finish(child, seconds + GRACE_SECS)
 
-    def _start_module(self, module: str, *words: str, **options: float) -> subprocess.Popen[str]:
+    def start_module(self, module: str, *words: str, core: int, **options: float) -> subprocess.Popen[str]:
+        """Start a module of this suite on a core; `options` become its flags. It may import this checkout's code."""
         flags = [text for name, value in options.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+        root = self.settings.root
         return self.children.start_piped(
             [sys.executable, "-m", module, *words, *flags],
-            core=self.settings.load_core,
-            env={**os.environ, "PYTHONPATH": str(self.settings.root)},
+            core=core,
+            env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}"},
             cwd=self.settings.state_dir,
         )

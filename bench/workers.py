@@ -1,7 +1,8 @@
 """The fake engines: `python -m bench.workers`, one process that listens on one port for each worker.
 
 They answer at once with ready-made bytes. A streamed answer sends its first event with its head and then one
-event every `--interval-ms`, each in a write of its own, until `--chunks` events are out.
+event every `--interval-ms`, each in a write of its own, until `--chunks` events are out. With an interval of 0
+the events follow each other as fast as the loop turns, still one a write.
 """
 
 import argparse
@@ -35,7 +36,7 @@ class WorkerProtocol(asyncio.Protocol):
         self._buffer = b""
         self._skip_bytes = 0
         self._skip_to_last_chunk = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
         self._chunks_left = 0
         self._next_at = 0.0
 
@@ -113,6 +114,10 @@ class WorkerProtocol(asyncio.Protocol):
         self._schedule()
 
     def _schedule(self) -> None:
+        if not self._pace.interval_secs:
+            # The next turn of the loop, not now: the loop joins the writes of one turn.
+            self._timer = self._loop.call_soon(self._tick)
+            return
         self._next_at += self._pace.interval_secs
         self._timer = self._loop.call_at(self._next_at, self._tick)
 

@@ -126,6 +126,7 @@ _GROUPS: Final = (
     ("Admission", "smg_admission_"),
     ("Inference requests", "smg_router_"),
     ("Workers", "smg_worker_"),
+    ("Discovery", "smg_discovery_"),
     ("Routing", "smg_"),
 )
 

@@ -159,8 +159,10 @@ class RawEngine:
                 await self._take(call)
                 if not call.keeps_connection:
                     break
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+        except (asyncio.IncompleteReadError, ConnectionError):
             pass
+        except asyncio.CancelledError:
+            writer.transport.abort()  # what nobody reads must not keep the loop
         finally:
             self._tasks.discard(asyncio.current_task())
             writer.close()

@@ -30,6 +30,9 @@ from smg.control import metrics as control_metrics
 from smg.control import models as control_models
 from smg.control import probes as control_probes
 from smg.control import workers as control_workers
+from smg.control.rl import routes as control_rl
+from smg.control.rl.accounts import ControlAccounts
+from smg.control.rl.caller import ControlCaller, ControlOptions
 from smg.edge.accounts import HttpAccounts, NoAccounts
 from smg.edge.front import Filter, Front
 from smg.edge.request_id import request_id_filter
@@ -42,7 +45,7 @@ from smg.fleet.worker import Worker
 from smg.net.fetch import Fetcher
 from smg.net.http1.pool import PoolOptions
 from smg.net.http1.server import Limits, Server
-from smg.net.routes import Group, RouteTable
+from smg.net.routes import Group, Route, RouteTable
 from smg.protocol.hints import KEY_HEADER
 from smg.protocol.request_ids import RequestIds
 from smg.services.discovery.sources import discovery_of
@@ -147,6 +150,7 @@ class Gateway:
                 *control_loads.routes(registry, time.time),
                 *control_fleet_calls.routes(registry, fetcher),
                 *control_engine_metrics.routes(registry, fetcher),
+                *_rl_routes(settings, registry, metrics),
                 *forwarded.routes(parser, dispatcher, calls),
             ]
         )
@@ -180,7 +184,8 @@ class Gateway:
         if self._discovery is not None:
             self._supervisor.start("discovery", self._discovery.run)
             if settings.worker_urls:
-                log.warning("worker URLs are not registered while workers are discovered", urls=settings.worker_urls)
+                urls = " ".join(settings.worker_urls)
+                log.warning("worker URLs are not registered while workers are discovered", urls=urls)
         log.info("listening", host=settings.host, port=settings.port, policy=settings.policy)
         if not self._admission.ring.locks:
             log.warning("no API key is configured: every route is open to whoever reaches this address")
@@ -246,6 +251,15 @@ async def _listen(server: Server, host: str, port: int, flag: str) -> list[str]:
     except OSError as error:
         return [f"{flag}: cannot listen on {host}:{port}: {error.strerror or error}"]
     return []
+
+
+def _rl_routes(settings: Settings, registry: Registry, metrics: Metrics) -> list[Route]:
+    """The RL control plane, or the empty place where it would be."""
+    if not settings.enable_rl:
+        return control_rl.absent_routes()
+    accounts = ControlAccounts(metrics)
+    options = ControlOptions(settings.rl_control_timeout_secs, settings.rl_fanout_concurrency)
+    return control_rl.routes(registry, ControlCaller(options, accounts), accounts)
 
 
 # --- settings into the options of the parts

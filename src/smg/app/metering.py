@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from smg.config.settings import Settings
@@ -107,7 +107,11 @@ def fleet_gauges(registry: Registry, metrics: Metrics, sessions: StickySessions 
     metrics.worker_cb_consecutive_successes.source(workers.successes)
     if sessions is not None:
         metrics.worker_routing_keys_active.source(
-            lambda: [((url,), float(count)) for url, count in sessions.active_sessions().items()]
+            lambda: [
+                ((url,), float(count))
+                for url, count in sessions.active_sessions().items()
+                if url in registry.snapshot.by_url  # those of a removed worker run on, its series does not
+            ]
         )
     metrics.router_upstream_send_retries.function("http", read=lambda: upstream.resends or None)
 
@@ -127,20 +131,16 @@ def policy_gauges(policies: Policies, metrics: Metrics) -> None:
             for labels, value in _sizes(policies, size)
         ]
     )
-    metrics.manual_policy_cache_entries.source(lambda: _total(_sizes(policies, "entries")))
+    metrics.manual_policy_cache_entries.source(lambda: [((), value) for _, value in _sizes(policies, "entries")])
 
 
-def _sizes(policies: Policies, name: str) -> Sequence[tuple[Labels, float]]:
+def _sizes(policies: Policies, name: str) -> Readings:
     """One size of every instance that has it, labelled by model; of the one without a model only if it is used."""
     return [
         ((model or "unknown",), float(sizes[name]))
         for model, _, sizes in policies.sizes()
         if name in sizes and (model is not None or sizes[name])
     ]
-
-
-def _total(readings: Sequence[tuple[Labels, float]]) -> Readings:
-    return [((), sum([value for _, value in readings]))] if readings else []
 
 
 class _Workers:

@@ -12,6 +12,7 @@ import uvloop
 from smg.app.compose import compose
 from smg.app.lifecycle import serve_until_signalled
 from smg.config.settings import Settings
+from smg.config.tenant_keys import split_tenant_key
 from smg.errors import ConfigError
 from smg.telemetry.logs import start_logs
 
@@ -32,7 +33,7 @@ async def _main(settings: Settings) -> int:
         json=settings.log_json,
         directory=settings.log_dir,
         directives=os.environ.get("RUST_LOG"),
-        secrets=[settings.api_key] if settings.api_key else [],
+        secrets=_secrets(settings),
     )
     try:
         gateway = compose(settings, logs)
@@ -44,6 +45,12 @@ async def _main(settings: Settings) -> int:
         return _REFUSED
     finally:
         logs.close()
+
+
+def _secrets(settings: Settings) -> list[str]:
+    """Every key the settings hold: none of them may appear in the log."""
+    tenants = [split_tenant_key(text)[1] for text in settings.tenant_api_key]
+    return [key for key in (settings.api_key, *tenants) if key]
 
 
 def _settle_memory() -> None:

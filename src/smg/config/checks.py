@@ -147,9 +147,17 @@ def _one_spelling_of_discovery(settings: Settings) -> str | None:
 
 
 def _pods_to_discover(settings: Settings) -> str | None:
-    if effective_discovery_provider(settings) != "kubernetes" or any(getattr(settings, name) for name in _SELECTORS):
+    if effective_discovery_provider(settings) != "kubernetes" or settings.pd_disaggregation or settings.selector:
         return None
-    return "must be given to discover pods, or else --prefill-selector, --decode-selector or --encode-selector"
+    return "must say which pods are workers, for they are discovered in Kubernetes"
+
+
+def _pods_of_pairs_to_discover(settings: Settings) -> str | None:
+    if effective_discovery_provider(settings) != "kubernetes" or not settings.pd_disaggregation:
+        return None
+    if any(getattr(settings, name) for name in _ROLE_SELECTORS):
+        return None
+    return "must say which pods are prefill workers, or --decode-selector which are decode workers, or both"
 
 
 def _file_to_discover(settings: Settings) -> str | None:
@@ -170,7 +178,8 @@ def _one_value_a_label(field: str) -> Callable[[Settings], str | None]:
 
 
 _DISCOVERY = ("discovery_provider", "service_discovery")
-_SELECTORS = ("selector", "prefill_selector", "decode_selector", "encode_selector")
+_ROLE_SELECTORS = ("prefill_selector", "decode_selector", "encode_selector")
+_SELECTORS = ("selector", *_ROLE_SELECTORS)
 
 
 def _limits_for_tenants(settings: Settings) -> str | None:
@@ -196,7 +205,8 @@ RULES = (
     Rule(("tenant_api_key", "api_key"), _keys_apart),
     Rule(("policy", "worker_urls", *_DISCOVERY), _two_workers_to_choose_from),
     Rule(_DISCOVERY, _one_spelling_of_discovery),
-    Rule((*_SELECTORS, *_DISCOVERY), _pods_to_discover),
+    Rule(("selector", "pd_disaggregation", *_DISCOVERY), _pods_to_discover),
+    Rule((*_ROLE_SELECTORS, "pd_disaggregation", *_DISCOVERY), _pods_of_pairs_to_discover),
     Rule(("discovery_file", *_DISCOVERY), _file_to_discover),
     *(Rule((field,), _one_value_a_label(field)) for field in _SELECTORS),
     Rule(("eviction_interval_secs", "policy"), _sweeps_for_cache_aware),

@@ -57,6 +57,7 @@ TENANTS: Final = "Tenants and their limits"
 RETRIES: Final = "Retries"
 BREAKER: Final = "Circuit breaker"
 HEALTH: Final = "Health checks"
+CONTROL: Final = "RL control plane"
 LOGS: Final = "Logs and request ids"
 METRICS: Final = "Metrics"
 AUTH: Final = "Authentication"
@@ -625,6 +626,27 @@ class Settings:
         section=HEALTH,
         aliases=("--worker-auto-recovery",),
         off_flags=("--no-remove-unhealthy-workers", "--no-worker-auto-recovery"),
+    )
+
+    enable_rl: bool = option(
+        False,
+        "Serve the RL control plane under /v1/rl: list the engines, and call their own routes, on one or many at once. "
+        "Whoever may call it may do anything that an engine offers.",
+        section=CONTROL,
+    )
+    rl_control_timeout_secs: float = option(
+        600.0,
+        "Time for one control call to an engine, from connecting to the last byte of its answer.",
+        section=CONTROL,
+        minimum=1,
+        applies=("enable_rl", True),
+    )
+    rl_fanout_concurrency: int = option(
+        32,
+        "Engines that one fan-out calls at the same time.",
+        section=CONTROL,
+        minimum=1,
+        applies=("enable_rl", True),
     )
 
     log_level: str = option("info", "Least severe messages that are logged.", section=LOGS, choices=LOG_LEVELS)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from smg.control.loads import engine_load
+from smg.fleet.address import parse_address
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.worker import ModelCard, Status, Worker
 from smg.services.jobs import Job
@@ -52,7 +53,7 @@ def pending_row(worker_id: str, spec: WorkerSpec, job: Job | None) -> Row:
         url=spec.url,
         models=[card_row(card) for card in spec.models] or None,
         worker_type=spec.worker_type,
-        connection_mode="http",
+        connection_mode=parse_address(spec.url).connection_mode,
         runtime_type=spec.runtime_type,
         labels=spec.labels,
         priority=spec.priority,

@@ -127,6 +127,8 @@ class Front:
     def _fail(self, exchange: Exchange, error: Exception) -> None:
         """The one place that turns an error into an answer."""
         if exchange.status:
+            if not isinstance(error, GatewayError):
+                log.exception("request failed inside the gateway", path=exchange.path)  # noqa: LOG004  in a handler
             exchange.abort()  # the answer is under way: a cut connection is the only honest end
         elif isinstance(error, RequestFailure):
             exchange.answer(400, refusal(error))

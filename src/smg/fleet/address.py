@@ -45,9 +45,10 @@ def parse_address(url: str) -> Address:
     if not separator or mode is None:
         raise AddressError(f"must begin with one of {_SPELLED}, not {url!r}")
     if mode == "zmq":
-        if not rest.startswith("/"):
-            raise AddressError(f"an ipc address is an absolute path, not {url!r}")
-        return Address(url, mode)
+        path = rest.rstrip("/")
+        if not path.startswith("/") or not _PATH.fullmatch(path):
+            raise AddressError(f"an ipc address is the absolute path of a file, without white space, not {url!r}")
+        return Address(f"{scheme}://{path}", mode)
     authority, _, path = rest.partition("/")
     _check_authority(authority, url)
     if not _PATH.fullmatch(path):

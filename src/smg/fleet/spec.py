@@ -131,7 +131,7 @@ def checked_spec(spec: WorkerSpec) -> WorkerSpec:
     """The spec with its URL in canonical spelling; for one that is not from a body. Raises SpecError."""
     _check_cost(spec.cost)
     _check_cards(spec.models)
-    return msgspec.structs.replace(spec, url=_http_url(spec.url), api_key=spec.api_key or None)
+    return msgspec.structs.replace(spec, url=_canonical_url(spec.url), api_key=spec.api_key or None)
 
 
 def parse_patch(body: bytes) -> WorkerPatch:
@@ -199,14 +199,11 @@ def _check_labels(labels: Mapping[str, Any]) -> None:
             raise SpecError(f"labels.{name}: must be {rule[1]}, not {value!r}")
 
 
-def _http_url(url: str) -> str:
+def _canonical_url(url: str) -> str:
     try:
-        address = parse_address(url)
+        return parse_address(url).url
     except AddressError as error:
         raise SpecError(f"url: {error}") from None
-    if address.connection_mode != "http":
-        raise SpecError(f"url: {address.connection_mode} workers are not available in this build: {url!r}")
-    return address.url
 
 
 def _check_cost(cost: float) -> None:

@@ -32,6 +32,11 @@ def targets(workers: Iterable[Worker]) -> list[Target]:
     return [Target(min(sharing, key=_rank), len(sharing)) for _, sharing in sorted(by_address.items())]
 
 
+def ranks_of(worker: Worker, workers: Iterable[Worker]) -> int:
+    """How many of these workers share the address of one."""
+    return sum([other.base_url == worker.base_url for other in workers])
+
+
 def selected(workers: Iterable[Worker], selector: Selector) -> list[Worker]:
     """The engines' workers that match, by address. Ranks collapse before they are matched."""
     return [worker for worker, _ in targets(workers) if selector.matches(selector_keys(worker))]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import Address
-from smg.net.body import RequestBody
 from smg.net.http1.pool import Pool, PoolOptions
 from smg.net.reply import Reply
 
@@ -41,6 +40,7 @@ async def capture(
     address: Address, head: bytes, body: bytes, limits: CallLimits, *, tls: ssl.SSLContext | None = None
 ) -> Captured:
     """Send a request and capture the answer. `head` is complete; the answer to a HEAD has no body, whatever it says.
+    `body` is not copied, however many calls share it.
 
     `tls` replaces the system's certificates for an https address. Raises UpstreamError, or UpstreamTimeout when
     connecting or the whole call takes too long; cancelling ends the connection.
@@ -48,7 +48,7 @@ async def capture(
     pool = Pool(address, PoolOptions(connect_timeout_secs=limits.connect_timeout_secs), tls)
     try:
         async with asyncio.timeout(limits.timeout_secs):
-            reply = await pool.call(head, 0.0, _whole(body))
+            reply = await pool.call(head, 0.0, content=body)
             try:
                 return await _captured(reply, 0 if head.startswith(b"HEAD ") else limits.max_bytes)
             finally:
@@ -93,23 +93,3 @@ class _Prefix:
         if self._left < 0:
             self.exceeded = True
             self._reply.close()
-
-
-class _NoSource:
-    """Where a body came from that is here already."""
-
-    def hold(self) -> None:
-        """Nobody sends."""
-
-    def unhold(self) -> None:
-        """Nobody waits."""
-
-    def invite(self) -> None:
-        """Nobody asks."""
-
-
-def _whole(body: bytes) -> RequestBody:
-    """A body to send behind its head. It is not copied, however many calls share it."""
-    whole = RequestBody(_NoSource(), len(body), len(body), 0.0)
-    whole.put_whole(body)
-    return whole

@@ -15,6 +15,7 @@ from smg.net.address import address_of
 from smg.net.http1.pool import Pool, PoolOptions
 
 MAX_ANSWER_BYTES = 1 << 20
+_DEFAULT_PORT = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,25 @@ class Fetcher:
     ) -> Fetched:
         """POST JSON bytes to a URL; raises like `get`."""
         return await self._call("POST", url, body, api_key, timeout_secs, max_bytes)
+
+    async def reach(self, url: str, *, timeout_secs: float) -> None:
+        """Connect to the host and port of a URL, whatever its scheme, and leave. Raises like `get`."""
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname or "", parts.port or _DEFAULT_PORT
+        except ValueError as error:
+            raise UpstreamError("call_upstream_request_error", "the URL is not valid") from error
+        try:
+            async with asyncio.timeout(timeout_secs):
+                transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, host, port)
+        except TimeoutError:
+            raise UpstreamTimeout("call_upstream_timeout", f"no connection within {timeout_secs:g} s") from None
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            raise UpstreamError(
+                "call_upstream_connection_failed", f"could not connect to the worker: {reason}"
+            ) from error
+        transport.abort()
 
     async def _call(
         self, method: str, url: str, body: bytes | None, api_key: str | None, timeout_secs: float, max_bytes: int

@@ -1,6 +1,7 @@
 """Routes: which handler answers which method and path, and in which group of filters.
 
 Lookup of a fixed path is one dict access; templates such as `/workers/{id}` are tried after that, segment by segment.
+A template may end in `{*name}`, which stands for the rest of the path, whatever it is.
 """
 
 from __future__ import annotations
@@ -67,9 +68,15 @@ class RouteTable:
 
 
 def _match(template: list[str], segments: list[str]) -> dict[str, str] | None:
+    params = {}
+    if template[-1].startswith("{*"):
+        last = len(template) - 1
+        if len(segments) <= last:
+            return None
+        params[template[last][2:-1]] = "/".join(segments[last:])
+        template, segments = template[:last], segments[:last]
     if len(template) != len(segments):
         return None
-    params = {}
     for expected, segment in zip(template, segments, strict=True):
         if expected.startswith("{"):
             if not segment:

@@ -1,11 +1,11 @@
-"""Label selectors: which workers a fan-out is for, written in one line.
+r"""Label selectors: which workers a fan-out is for, written in one line.
 
     selector := term ("," term)*                     every term must hold
     term     := key "=" value | key "!=" value | key "in" list | key "notin" list
     list     := "(" value ("," value)* ")"
     key      := one or more of A-Z a-z 0-9 _ . / -
     value    := bare | quoted                        bare: no space, comma, parenthesis or double quote
-    quoted   := '"' (any character, or \\" or \\\\)* '"'
+    quoted   := '"' (any character, or \" or \\)* '"'
 
 White space around keys, operators and values means nothing. A bare value behind `=` or `!=` cannot begin with `=`, so
 that `a==b`, which other tools read as `a=b`, is a mistake that shows and not a value that nobody has. Which keys a
@@ -30,7 +30,7 @@ _NEEDS_QUOTES: Final = re.compile(r'[\s,()"]|^=|^$')
 
 
 class SelectorError(ValueError):
-    """A text is no selector. `offset` is that of the problem, in bytes of the text's UTF-8; `reason` says what it is."""
+    """A text is no selector. `offset` is where the problem is, in bytes of its UTF-8; `reason` says what it is."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"invalid selector at byte {offset}: {reason}")
@@ -63,7 +63,7 @@ class Selector:
 
     def matches(self, keys: Mapping[str, str]) -> bool:
         """Whether something with these keys and values is meant. Matching is exact, and case matters."""
-        return all([term.matches(keys) for term in self.terms])
+        return all(term.matches(keys) for term in self.terms)
 
     def __str__(self) -> str:
         return ", ".join(map(str, self.terms))

@@ -37,10 +37,10 @@ class RL(ClientBase):
         """Send one engine a request of its own kind, and return its answer whatever the status.
 
         `body` is sent as JSON and None sends none; SGLang's pause_generation and continue_generation want at least
-        `{}`. `params` is the engine's query: values by name, or pairs; a list repeats its name, and booleans are spelled
-        as in JSON. `timeout` replaces the client's, in seconds. Raises RlError when the gateway could not get an answer
-        (worker_not_found, unsupported_connection_mode, upstream_unreachable, upstream_timeout, invalid_engine_path) or
-        refused the key, ValueError and TypeError for what cannot be sent.
+        `{}`. `params` is the engine's query: values by name, or pairs; a list repeats its name, booleans are spelled as
+        JSON spells them. `timeout` replaces the client's, in seconds. Raises RlError when the gateway could not get an
+        answer (worker_not_found, unsupported_connection_mode, upstream_unreachable, upstream_timeout,
+        invalid_engine_path) or refused the key; ValueError and TypeError for what cannot be sent.
         """
         return read_call(self._exchange(call_engine(worker_id, path, body, method, params), timeout))
 

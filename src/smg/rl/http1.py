@@ -33,10 +33,7 @@ class Reply:
 
 
 def render(method: str, target: str, fields: list[tuple[str, str]], body: bytes | None) -> bytes:
-    """A request on the wire; only a length is added to the given fields.
-
-    No body is told apart from none being expected: a POST without one announces a length of 0.
-    """
+    """A request on the wire. Only a length is added to the given fields: a POST without a body announces 0."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields)]
     if body is not None or method not in {"GET", "HEAD"}:
         lines.append(f"Content-Length: {len(body or b'')}")

@@ -7,6 +7,7 @@ than a superfluous call. The resume goes to whoever matches the selector then, n
 from __future__ import annotations
 
 import socket
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Protocol
 
@@ -37,14 +38,16 @@ def paused(rl: RL, selector: str, *, mode: str | None = None, timeout: float | N
         with paused(rl, "engine=sglang", mode="in_place") as report: ...
 
     Fans out `pause_generation`, runs the block, and fans out `continue_generation` with the same selector. `mode` is
-    SGLang's (abort, retract, in_place; its default otherwise), `timeout` bounds each of the two, in seconds. `report` is
-    the FanoutResult of the pause.
+    SGLang's (abort, retract, in_place; None leaves the choice to it), `timeout` bounds each of the two, in seconds.
+    `report` is the FanoutResult of the pause.
 
     When the pause fails on some workers, the block does not run, the others are resumed, and the FanoutError is raised.
     When the block raises, the workers are resumed and its exception goes on. In both cases a resume that fails too
     becomes that exception's `__context__`. When only the resume fails, its error is raised. A worker that stopped
     matching during the block, say because its health changed under `health=ready`, stays paused.
     """
+    if iscoroutinefunction(rl.fanout):
+        raise TypeError("this client is for coroutines: so is smg.rl.aio.paused")
     return _Pause(rl, selector, mode, timeout)
 
 

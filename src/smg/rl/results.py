@@ -65,8 +65,8 @@ class CallResult:
 class FanoutFailure:
     """A worker that did not answer a fan-out with 2xx.
 
-    `error` is upstream_error (the engine answered with `status`; its answer is among the results), upstream_unreachable,
-    upstream_timeout or unsupported_connection_mode. `status` is None unless the engine answered.
+    `error` is upstream_error (the engine answered, with `status`, and its answer is among the results),
+    upstream_unreachable, upstream_timeout or unsupported_connection_mode. `status` is None unless the engine answered.
     """
 
     worker_id: str

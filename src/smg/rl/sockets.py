@@ -92,6 +92,7 @@ def _connect(endpoint: Endpoint, deadline: Deadline) -> socket.socket:
     if not endpoint.tls:
         return sock
     try:
+        deadline.arm(sock)
         return tls_context().wrap_socket(sock, server_hostname=endpoint.host)
     except BaseException:
         sock.close()

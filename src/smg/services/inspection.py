@@ -1,5 +1,8 @@
 """Asks an engine about itself: whether it is up, which engine it is, and what it says of its model.
 
+Only HTTP engines are asked questions. A gRPC engine is up when its address takes connections; a ZMQ engine is the one
+that connects, so there is nothing to wait for. What is known of either is what its registration says.
+
 The questions and what answers mean belong to `engines/`; here they are sent, with the worker's key and a
 deadline each, and asked again when an engine that has just come up stumbles.
 """
@@ -7,7 +10,7 @@ deadline each, and asked again when an engine that has just come up stumbles.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TypeVar
@@ -19,13 +22,16 @@ from smg.engines.detection import detect_runtime, provider_of
 from smg.engines.labels import Labels
 from smg.engines.plan import NO_ANSWER, Answer, Plan
 from smg.errors import UpstreamError
+from smg.fleet.address import parse_address
 from smg.fleet.spec import WorkerSpec
+from smg.fleet.worker import ConnectionMode
 from smg.net.fetch import Fetcher
 
 T = TypeVar("T")
 
-# An engine that tells nothing is treated as the one whose routes are asked first.
-DEFAULT_RUNTIME = "sglang"
+# An engine that tells nothing is treated as the one whose routes are asked first, or as the one whose own protocol its
+# transport is.
+DEFAULT_RUNTIMES: Mapping[ConnectionMode, str] = {"http": "sglang", "grpc": "sglang", "zmq": "vllm"}
 READY_PATH = "/health"
 
 _TRIES = 3
@@ -44,7 +50,8 @@ def known_runtime(spec: WorkerSpec) -> str | None:
     """The runtime that the spec, or the host of its URL, gives away; None if the engine must be asked."""
     if spec.runtime_type != "unspecified":
         return spec.runtime_type
-    return "external" if provider_of(spec.url) else None
+    mode = parse_address(spec.url).connection_mode
+    return "external" if mode == "http" and provider_of(spec.url) else None
 
 
 class Inspector:
@@ -63,7 +70,13 @@ class Inspector:
 
     async def trouble(self, url: str) -> str | None:
         """Why an engine is not up yet, or None if it is. It is asked without a key."""
+        mode = parse_address(url).connection_mode
+        if mode == "zmq":
+            return None
         try:
+            if mode == "grpc":
+                await self._fetcher.reach(url, timeout_secs=self._timeout_secs)
+                return None
             answer = await self._fetcher.get(url + READY_PATH, timeout_secs=self._timeout_secs)
         except UpstreamError as error:
             return error.message
@@ -72,14 +85,15 @@ class Inspector:
     async def inspect(self, spec: WorkerSpec) -> Inspection:
         """Find out runtime and labels. Never fails: what an engine does not tell stays unknown."""
         runtime = known_runtime(spec)
-        if runtime == "external":
-            return Inspection(runtime, {})
+        mode = parse_address(spec.url).connection_mode
+        if runtime == "external" or mode != "http":
+            return Inspection(runtime or DEFAULT_RUNTIMES[mode], {})
         questions = _Questions(self._fetcher, spec, self._timeout_secs)
         for attempt in range(_TRIES):
             if attempt:
                 await self._sleep(_PAUSE_SECS)
             questions.failed = False
-            found = runtime or await questions.run(detect_runtime()) or DEFAULT_RUNTIME
+            found = runtime or await questions.run(detect_runtime()) or DEFAULT_RUNTIMES[mode]
             labels = await questions.run(engine_of(found).read_labels())
             if not questions.failed:
                 break

@@ -1,6 +1,7 @@
 """How workers come, change and go: the jobs behind the worker API and behind the workers named at start-up.
 
-    add      wait until the engine answers, ask it about itself, register it ready
+    add      wait until the engine answers, ask it about itself, register it ready; one that connects to us by itself
+             is registered at once, and pending until it does
     update   the same with a new spec, in place of the old registration, unless that changed meanwhile
     patch    change priority, cost, labels, key and health settings in place, at once
     remove   a ready worker drains for its settle window and is then gone, any other is gone at once; a
@@ -20,13 +21,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
+from smg.fleet.address import parse_address
 from smg.fleet.breaker import Breaker
 from smg.fleet.cards import model_cards
 from smg.fleet.health import HealthOptions, health_options
 from smg.fleet.registry import Registry, StaleRevision, UrlTaken
 from smg.fleet.spec import SpecError, WorkerPatch, WorkerSpec, apply_patch, checked_spec
 from smg.fleet.statuses import status_rules
-from smg.fleet.worker import Status, Worker
+from smg.fleet.worker import ConnectionMode, Status, Worker
 from smg.services.inspection import Inspection, Inspector, known_runtime
 from smg.services.jobs import JobFailed, JobQueue, JobType, QueueFull, Work
 from smg.telemetry.logs import get_logger
@@ -35,6 +37,8 @@ log = get_logger("smg.services.registrar")
 
 # The engine whose requests can name a data-parallel rank.
 DP_RUNTIME = "sglang"
+# Engines that connect to the gateway: only they can tell that they are there.
+CONNECT_THEMSELVES: frozenset[ConnectionMode] = frozenset({"zmq"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,8 @@ class Registrar:
         worker = self._registry.patch(worker_id, patch)
         if worker is None:
             return False
-        if patch.health is not None and not health_options(self._health, worker).enabled:
+        probed = health_options(self._health, worker).enabled or worker.connection_mode in CONNECT_THEMSELVES
+        if patch.health is not None and not probed:
             self._registry.set_status(worker_id, Status.READY, worker.revision)
         return True
 
@@ -229,6 +234,7 @@ class Registrar:
 
     def _worker(self, worker_id: str, spec: WorkerSpec, found: Inspection) -> Worker:
         labels = {**found.labels, **spec.labels}
+        mode = parse_address(spec.url).connection_mode
         return Worker(
             id=worker_id,
             url=spec.url,
@@ -236,12 +242,13 @@ class Registrar:
             breaker=self._new_breaker(spec),
             models=model_cards(spec, labels),
             worker_type=spec.worker_type,
+            connection_mode=mode,
             runtime=found.runtime,
             labels=labels,
             priority=spec.priority,
             cost=spec.cost,
             api_key=spec.api_key,
-            status=Status.READY,
+            status=Status.PENDING if mode in CONNECT_THEMSELVES else Status.READY,
             bootstrap_port=spec.bootstrap_port,
             spec=spec,
             statuses=status_rules(spec.resilience.retryable_status_codes, spec.resilience.capacity_status_codes),
@@ -254,7 +261,8 @@ class Registrar:
         Ranks share the engine's address; load, breaker and id are their own, the first one's id is the engine's. An
         engine with a single rank keeps its plain URL.
         """
-        if not self._options.dp_aware or worker.runtime != DP_RUNTIME or worker.spec is None:
+        ranked = self._options.dp_aware and worker.runtime == DP_RUNTIME and worker.connection_mode == "http"
+        if not ranked or worker.spec is None:
             return [worker]
         size = worker.labels.get("dp_size", "")
         if not size.isdigit():

@@ -301,6 +301,23 @@ class Metrics:
         "smg_pd_kv_transfer_failures_total", (), "Prefills that gave decode nothing to fetch a cache with."
     )
 
+    # The RL control plane.
+    rl_control_calls = _counter(
+        "smg_rl_control_calls_total",
+        ("op", "result"),
+        "Control calls to engines: ok, upstream_error (another status than 2xx), timeout or unreachable. op is the "
+        "engine's path if it is a known operation, else other.",
+    )
+    rl_control_call_duration_seconds = _histogram(
+        "smg_rl_control_call_duration_seconds", ("op",), "Time one control call to an engine took."
+    )
+    rl_fanout = _counter(
+        "smg_rl_fanout_total",
+        ("result",),
+        "Fan-outs: ok, partial (at least one target failed) or no_match.",
+    )
+    rl_fanout_duration_seconds = _histogram("smg_rl_fanout_duration_seconds", (), "Time one fan-out took.")
+
     # Policies: which way a decision went.
     cache_aware_policy_branch = _counter(
         "smg_cache_aware_policy_branch_total",

@@ -179,6 +179,25 @@ async def test_a_replaced_pod_at_the_same_address_is_another_worker(stage, api, 
     assert gateway.worker(one).labels["smg.ai/pod-uid"] == "second"
 
 
+async def test_pods_of_two_roles_make_a_gateway_of_pairs_ready(stage, api, kubeconfig, pod):
+    one, two = await stage.engines(2)
+    bootstrap = {"sglang.ai/bootstrap-port": "9001"}
+    api.put(pod("p", labels={"role": "prefill"}, annotations={**ports(one), **bootstrap}))
+    gateway = await stage.gateway(
+        service_discovery=True,
+        pd_disaggregation=True,
+        prefill_selector=("role=prefill",),
+        decode_selector=("role=decode",),
+    )
+    await fleet(gateway, one)
+    assert (await gateway.get("/readiness")).status == 503
+    api.put(pod("d", labels={"role": "decode"}, annotations=ports(two)))
+    await fleet(gateway, one, two)
+    assert (await gateway.get("/readiness")).status == 200
+    assert (gateway.worker(one).worker_type, gateway.worker(one).bootstrap_port) == ("prefill", 9001)
+    assert gateway.worker(two).worker_type == "decode"
+
+
 async def test_without_a_cluster_the_gateway_runs_without_discovery(stage, in_cluster, monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nowhere"))
     (one,) = await stage.engines(1)

@@ -2,12 +2,13 @@ from random import Random
 
 import pytest
 
-from smg.app.metering import policy_gauges
+from smg.app.metering import fleet_gauges, policy_gauges
 from smg.fleet.hints import Hints
 from smg.fleet.policies.base import PolicyContext
 from smg.fleet.policies.cache_aware import CacheAwareOptions
 from smg.fleet.policy_book import Policies
 from smg.fleet.registry import Registry
+from smg.fleet.sticky import StickyOptions, StickySessions
 from smg.fleet.worker import ModelCard, Status, Worker
 from smg.telemetry.metrics import Metrics
 
@@ -15,6 +16,10 @@ from smg.telemetry.metrics import Metrics
 class ClosedBreaker:
     def admits(self, now):
         return True
+
+
+class NoUpstream:
+    resends = 0
 
 
 @pytest.fixture
@@ -85,6 +90,39 @@ def test_the_keys_of_manual_are_summed_over_the_models(measured, add):
         for key in ("x", "y"):
             policies.of(model).select((worker,), Hints(routing_key=key))
     assert metrics.manual_policy_cache_entries.readings() == {(): 4}
+
+
+def test_the_halves_of_split_engines_are_measured_together(registry):
+    metrics, books = Metrics(), []
+    for kind in ("prefill", "decode"):
+        books.append(
+            Policies(
+                registry,
+                "cache_aware",
+                None,
+                lambda _: PolicyContext(Random(1), lambda: 0.0),
+                print,
+                worker_type=kind,
+                by_label=False,
+            )
+        )
+        policy_gauges(books[-1], metrics)
+        url = f"http://{kind}"
+        worker = Worker(kind, url, url, ClosedBreaker(), (ModelCard("m"),), worker_type=kind, status=Status.READY)
+        registry.add(worker)
+        books[-1].of("m").select((worker,), Hints(text="hello"))
+    assert metrics.cache_tree_chars.readings() == {("m",): 10}
+
+
+def test_sessions_in_flight_are_counted_by_registered_worker(registry, add):
+    metrics, sessions = Metrics(), StickySessions(StickyOptions(), Random(1), lambda: 0.0)
+    fleet_gauges(registry, metrics, sessions, NoUpstream())
+    a, b = add("a", "m"), add("b", "m")
+    for session, worker in (("x", a), ("y", a), ("y", b)):
+        sessions.enter(session, worker)
+    assert metrics.worker_routing_keys_active.readings() == {("http://a",): 2, ("http://b",): 1}
+    registry.remove("a")
+    assert metrics.worker_routing_keys_active.readings() == {("http://b",): 1}
 
 
 def test_a_model_that_is_gone_is_not_measured(measured, add, registry):

@@ -24,12 +24,13 @@ def as_value(row, number):
 
 @pytest.mark.parametrize("row", LIMITED, ids=lambda row: row.field)
 def test_a_number_out_of_its_range_is_refused(row):
+    needs = {} if row.applies is None else dict([row.applies])
     if row.minimum is not None:
-        assert row.field in about(**{row.field: as_value(row, row.minimum - 1)})
+        assert row.field in about(**{row.field: as_value(row, row.minimum - 1)}, **needs)
     if row.above is not None:
-        assert row.field in about(**{row.field: as_value(row, row.above)})
+        assert row.field in about(**{row.field: as_value(row, row.above)}, **needs)
     if row.maximum is not None:
-        assert row.field in about(**{row.field: as_value(row, row.maximum + 1)})
+        assert row.field in about(**{row.field: as_value(row, row.maximum + 1)}, **needs)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +113,13 @@ def test_the_sentence_gives_the_limit_and_the_value():
 def test_the_numbers_of_a_disabled_feature_are_not_checked(switch, field):
     assert about(**{field: 0}) == [field]
     assert about(**{field: 0, switch: True}) == []
+
+
+@pytest.mark.parametrize("field", ["rl_control_timeout_secs", "rl_fanout_concurrency"])
+def test_the_control_plane_s_numbers_are_checked_once_it_is_on(field):
+    assert about(**{field: 0}) == []
+    assert about(**{field: 0, "enable_rl": True}) == [field]
+    assert about(**{field: 1, "enable_rl": True}) == []
 
 
 def test_health_numbers_are_checked_even_when_probing_is_off_since_one_worker_may_ask_for_it():
@@ -208,8 +216,17 @@ def test_discovery_is_asked_for_in_one_spelling():
 @pytest.mark.parametrize("spelling", [{"service_discovery": True}, {"discovery_provider": "kubernetes"}])
 def test_discovery_of_pods_needs_a_selector(spelling):
     assert about(**spelling) == ["selector"]
-    for field in ("selector", "prefill_selector", "decode_selector", "encode_selector"):
-        assert about(**spelling, **{field: ("a=b",)}) == []
+    assert about(**spelling, prefill_selector=("a=b",)) == ["selector"]
+    assert about(**spelling, selector=("a=b",)) == []
+
+
+@pytest.mark.parametrize("spelling", [{"service_discovery": True}, {"discovery_provider": "kubernetes"}])
+def test_discovery_of_pairs_needs_the_selector_of_a_role(spelling):
+    pairs = {"pd_disaggregation": True, **spelling}
+    assert about(**pairs) == ["prefill_selector"]
+    assert about(**pairs, selector=("a=b",)) == ["prefill_selector"]
+    for field in ("prefill_selector", "decode_selector", "encode_selector"):
+        assert about(**pairs, **{field: ("a=b",)}) == []
 
 
 def test_discovery_in_a_file_needs_the_file_and_no_selector():

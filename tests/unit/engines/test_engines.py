@@ -6,7 +6,19 @@ import smg.engines
 from smg.engines import TABLE, engine_of
 from smg.engines.plan import NO_ANSWER, Answer
 
-SHARED = {"bootstrap", "detection", "engine", "gauges", "info", "kv_transfer", "labels", "load", "load_routes", "merging", "plan"}
+SHARED = {
+    "bootstrap",
+    "detection",
+    "engine",
+    "gauges",
+    "info",
+    "kv_transfer",
+    "labels",
+    "load",
+    "load_routes",
+    "merging",
+    "plan",
+}
 
 
 def run(plan, answers):

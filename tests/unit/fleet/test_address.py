@@ -28,6 +28,10 @@ def test_the_scheme_says_the_transport(url, mode):
     assert parse_address(url).connection_mode == mode
 
 
+def test_the_address_of_a_socket_has_one_spelling():
+    assert parse_address("ipc:///run/engine.sock/") == ("ipc:///run/engine.sock", "zmq")
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -57,6 +61,11 @@ def test_the_scheme_says_the_transport(url, mode):
         "http://[1.2.3.4]:1",
         "http://[fe80::1%eth0]:1",
         "ipc://relative",
+        "ipc://",
+        "ipc:///",
+        "ipc:///run/two words",
+        "ipc:///run/a\n",
+        "ipc:///run/a?x=1",
     ],
 )
 def test_anything_else_is_refused(url):

@@ -74,6 +74,11 @@ def test_the_address_loses_its_trailing_slash():
     assert checked_spec(WorkerSpec(url="http://h:1/")).url == "http://h:1"
 
 
+@pytest.mark.parametrize("url", ["https://h:1", "grpc://h:1", "grpcs://h:1", "ipc:///run/engine.sock"])
+def test_workers_of_every_transport_are_taken(url):
+    assert spec(url=url).url == url
+
+
 def test_an_empty_key_is_none():
     assert spec(api_key="").api_key is None
 
@@ -83,7 +88,8 @@ def test_an_empty_key_is_none():
     [
         ({"url": 5}, "url"),
         ({"url": "ftp://h:1"}, "url"),
-        ({"url": "grpc://h:1"}, "url"),
+        ({"url": "grpc://"}, "url"),
+        ({"url": "ipc://relative"}, "url"),
         ({"worker_type": "bogus"}, "worker_type"),
         ({"worker_type": None}, "worker_type"),
         ({"runtime_type": "bogus"}, "runtime_type"),

@@ -21,6 +21,7 @@ TABLE = RouteTable(
         Route("DELETE", "/workers/{id}", plain, "admin"),
         Route("GET", "/workers/{id}/jobs/{job}", plain, "admin"),
         Route("GET", "/workers/self", plain, "admin"),
+        Route("POST", "/engines/{id}/call/{*rest}", plain, "admin"),
     ]
 )
 
@@ -42,6 +43,18 @@ def test_a_template_gives_its_parameters_as_they_stand_in_the_path():
     assert set(methods) == {"GET", "HEAD", "DELETE"}
     assert params == {"id": "a%2Fb"}
     assert TABLE.methods("/workers/1/jobs/2")[1] == {"id": "1", "job": "2"}
+
+
+@pytest.mark.parametrize("rest", ["a", "a/b/c", "", "/", "/a//b/", "a%2Fb", "../a"])
+def test_a_template_may_take_the_rest_of_a_path_as_it_stands(rest):
+    methods, params = TABLE.methods(f"/engines/7/call/{rest}")
+    assert set(methods) == {"POST"}
+    assert params == {"id": "7", "rest": rest}
+
+
+@pytest.mark.parametrize("path", ["/engines/7/call", "/engines//call/a", "/engines/7/calls/a", "/engines/7/8/call/a"])
+def test_what_stands_before_the_rest_must_match(path):
+    assert TABLE.methods(path) == ({}, {})
 
 
 def test_a_fixed_path_goes_before_a_template():

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Protocol
 
 from smg.rl.aio.client import RL
+from smg.rl.client import RL as BlockingRL  # noqa: N811  the twins have the same name
 from smg.rl.pausing import PAUSE, RESUME, attach, may_have_paused, pause_body
 from smg.rl.results import FanoutResult
 
@@ -26,7 +27,13 @@ def paused(rl: RL, selector: str, *, mode: str | None = None, timeout: float | N
     A block or a pause that is cancelled is followed by the resume as well, for which the cancelled task stays until the
     resume is over or `timeout` has passed. A second cancellation ends that too and may leave engines paused.
     """
+    if _blocks(rl):
+        raise TypeError("this client blocks: use smg.rl.paused, or the client of smg.rl.aio")
     return _Pause(rl, selector, mode, timeout)
+
+
+def _blocks(client: object) -> bool:
+    return isinstance(client, BlockingRL)
 
 
 class _Pause:

@@ -1,7 +1,8 @@
 """What to do so that the workers of a source are those it names.
 
 Only what the source itself registered is compared; workers of others are not looked at here at all. A worker whose key
-stays and whose spec changes is changed in place, unless it moved: another address is another worker.
+stays and whose spec changes is changed in place, where that is possible, unless it moved: another address is another
+worker.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from smg.services.discovery.desired import Desired
 
 @dataclass(slots=True)
 class Owned:
-    """A worker that the source registered: its id, the spec it was registered with, and the name that its engine gives
-    its model, once that is known.
+    """What the source registered: the id and the spec of the registration, the name that the engine gives its model,
+    once that is known, and the ids of the workers that came of it: one, or one for each data-parallel rank.
     """
 
     worker_id: str
     spec: WorkerSpec
     own_name: str | None = None
+    workers: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ def distinct(desired: Iterable[Desired]) -> dict[str, Desired]:
     return found
 
 
-def difference(desired: Mapping[str, Desired], owned: Mapping[str, Owned]) -> Difference:
-    """Compare what should be there with what is."""
+def difference(desired: Mapping[str, Desired], owned: Mapping[str, Owned], *, in_place: bool = True) -> Difference:
+    """Compare what should be there with what is. Without `in_place` a changed worker is taken out and added anew."""
     steps = Difference()
     for key, mine in owned.items():
         one = desired.get(key)
@@ -53,8 +55,10 @@ def difference(desired: Mapping[str, Desired], owned: Mapping[str, Owned]) -> Di
             steps.removes.append(key)
             continue
         spec = one.wanted(mine.own_name)
-        if spec != mine.spec:
+        if spec != mine.spec and in_place:
             steps.updates.append((key, spec))
+        elif spec != mine.spec:
+            steps.removes.append(key)
     kept = owned.keys() - set(steps.removes)
     steps.adds.extend(one for key, one in desired.items() if key not in kept)
     return steps

@@ -5,6 +5,7 @@ is left to it, until it leaves. A worker of ours that somebody removes by hand, 
 with the next pass, for the source still names it.
 
 A worker that is taken out drains first and keeps its address meanwhile; who is to have the address next waits for that.
+An engine whose data-parallel ranks are workers of their own is one registration: its ranks come and go together.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ log = get_logger("smg.services.discovery")
 
 
 class Reconciler:
-    """The workers of one source. `ring` is called when the fleet changed in a way that a pass should look at."""
+    """The workers of one source. `ring` is called when the fleet changed in a way that a pass should look at.
+
+    `in_place` says whether a registration can be replaced. If not, a changed worker is taken out and added anew, and
+    the name that an engine gives its model cannot become an alias of another.
+    """
 
     def __init__(
         self,
@@ -37,6 +42,8 @@ class Reconciler:
         jobs: JobQueue,
         metrics: Metrics,
         ring: Callable[[], None],
+        *,
+        in_place: bool = True,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.source = source
@@ -44,6 +51,7 @@ class Reconciler:
         self._registrar = registrar
         self._jobs = jobs
         self._ring = ring
+        self._in_place = in_place
         self._now = now
         self._owned: dict[str, Owned] = {}
         self._keys: dict[str, str] = {}
@@ -57,7 +65,7 @@ class Reconciler:
 
     @property
     def owned(self) -> dict[str, str]:
-        """Worker ids by key: what was registered from here and is not on its way out."""
+        """Ids of registrations by key: what was registered from here and is not on its way out."""
         return {key: mine.worker_id for key, mine in self._owned.items()}
 
     def apply(self, desired: Iterable[Desired]) -> None:
@@ -67,7 +75,7 @@ class Reconciler:
         self._take_stock()
         urls = {one.spec.url for one in wanted.values()}
         self._foreign = {url: owner for url, owner in self._foreign.items() if url in urls}
-        self._take(difference(wanted, self._owned))
+        self._take(difference(wanted, self._owned, in_place=self._in_place))
         self._discovered.set(len(wanted))
         self._seconds.observe(self._now() - started)
 
@@ -101,7 +109,7 @@ class Reconciler:
             return False
         self._foreign.pop(url, None)
         self._owned[one.key] = Owned(worker_id, one.spec)
-        self._keys[worker_id] = one.key
+        self._keys[url] = one.key
         return True
 
     def _leave_alone(self, url: str, owner: str) -> None:
@@ -119,10 +127,12 @@ class Reconciler:
 
     def _remove(self, key: str) -> None:
         mine = self._disown(key)
-        self._leaving[mine.worker_id] = mine.spec.url
-        self._registrar.remove(mine.worker_id)
-        if mine.worker_id not in self._registry.snapshot.by_id:
-            self._leaving.pop(mine.worker_id, None)
+        leaving = mine.workers or {mine.worker_id}  # the latter is still being registered
+        self._leaving.update(dict.fromkeys(leaving, mine.spec.url))
+        for worker_id in leaving:
+            self._registrar.remove(worker_id)
+            if worker_id not in self._registry.snapshot.by_id:
+                self._leaving.pop(worker_id, None)
         self._removed.inc()
 
     # --- what became of them
@@ -132,11 +142,10 @@ class Reconciler:
         registered = self._registry.snapshot.by_id
         for key, mine in list(self._owned.items()):
             worker = registered.get(mine.worker_id)
-            if worker is None:
-                if self._registrar.pending(mine.worker_id) is None:
-                    self._disown(key)
-                    self._registrations.labels(self.source, "failed").inc()
-            elif worker.spec is not None and self._change_failed(worker):
+            if not mine.workers and self._registrar.pending(mine.worker_id) is None:
+                self._disown(key)
+                self._registrations.labels(self.source, "failed").inc()
+            elif worker is not None and worker.spec is not None and self._change_failed(worker):
                 mine.spec = worker.spec  # so that it differs from what is desired, and is tried again
 
     def _change_failed(self, worker: Worker) -> bool:
@@ -145,30 +154,45 @@ class Reconciler:
 
     def _disown(self, key: str) -> Owned:
         mine = self._owned.pop(key)
-        del self._keys[mine.worker_id]
+        del self._keys[mine.spec.url]
         return mine
 
     def _follow(self, change: Change) -> None:
         worker = change.worker
-        key = self._keys.get(worker.id)
+        key = self._keys.get(worker.base_url)
+        mine = self._owned[key] if key is not None else None
         if change.kind == "removed":
-            self._gone(worker, key)
-        elif key is not None and change.kind in {"added", "updated"}:
-            self._named(worker, self._owned[key])
-            if change.kind == "added":
+            self._gone(worker, key, mine)
+        elif mine is not None and change.kind == "added" and self._is_ours(worker, mine):
+            if not mine.workers:
                 self._registrations.labels(self.source, "success").inc()
+            mine.workers.add(worker.id)
+            self._named(worker, mine)
+        elif mine is not None and change.kind == "updated" and worker.id in mine.workers:
+            self._named(worker, mine)
 
-    def _gone(self, worker: Worker, key: str | None) -> None:
+    def _is_ours(self, worker: Worker, mine: Owned) -> bool:
+        """Whether a new worker came of a registration. Ranks after the first have ids of their own, but nobody else
+        can have the address while it is reserved.
+        """
+        return worker.id == mine.worker_id or self._registrar.pending(mine.worker_id) is not None
+
+    def _gone(self, worker: Worker, key: str | None, mine: Owned | None) -> None:
         """A worker left: ours comes back if it is still desired, and its address is free for who waits for it."""
-        if key is not None:
-            self._disown(key)
-        waited_for = self._leaving.pop(worker.id, None) or self._foreign.get(worker.url)
-        if key is not None or waited_for is not None:
+        waited_for = worker.base_url in self._foreign
+        if self._leaving.pop(worker.id, None) is not None:
+            waited_for = True
+        elif key is not None and mine is not None and worker.id in mine.workers:
+            mine.workers.discard(worker.id)
+            if not mine.workers:
+                self._disown(key)
+                waited_for = True
+        if waited_for:
             self._ring()
 
     def _named(self, worker: Worker, mine: Owned) -> None:
         """The engine has said what it calls its model, which may have to become an alias."""
-        own_name = describe_model(worker.labels).id
+        own_name = describe_model(worker.labels).id if self._in_place else None
         if own_name != mine.own_name:
             mine.own_name = own_name
             self._ring()

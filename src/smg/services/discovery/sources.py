@@ -15,14 +15,17 @@ from smg.services.discovery.bell import Bell
 from smg.services.discovery.reconciler import Reconciler
 from smg.services.jobs import JobQueue
 from smg.services.registrar import Registrar
+from smg.telemetry.logs import get_logger
 from smg.telemetry.metrics import Metrics
 
-# In this order: a pod with the labels of several roles has the first of them.
-_SELECTORS: dict[WorkerType, str] = {
+log = get_logger("smg.services.discovery")
+
+# The selectors that count, by the role of their pods. A pod with the labels of several roles has the first of them.
+_SINGLE: dict[WorkerType, str] = {"regular": "selector"}
+_PAIRS: dict[WorkerType, str] = {
     "prefill": "prefill_selector",
     "decode": "decode_selector",
     "encode": "encode_selector",
-    "regular": "selector",
 }
 _CLIENT_PACKAGES = frozenset({"lightkube", "httpx2"})
 
@@ -45,7 +48,8 @@ def discovery_of(
     if provider is None:
         return None
     bell = Bell()
-    reconciler = Reconciler(provider, registry, registrar, jobs, metrics, bell.ring)
+    in_place = not settings.dp_aware  # an engine that became several workers cannot be replaced
+    reconciler = Reconciler(provider, registry, registrar, jobs, metrics, bell.ring, in_place=in_place)
     return _MAKERS[provider](settings, reconciler, bell, metrics)
 
 
@@ -83,8 +87,16 @@ def _kubernetes(settings: Settings, reconciler: Reconciler, bell: Bell, metrics:
 
 
 def _selectors(settings: Settings) -> dict[WorkerType, str]:
-    """The selectors that are given, by role, as Kubernetes spells them."""
-    given = {role: selector_labels(getattr(settings, field)) for role, field in _SELECTORS.items()}
+    """The selectors that count and are given, by role, as Kubernetes spells them."""
+    counts, idle = (_PAIRS, _SINGLE) if settings.pd_disaggregation else (_SINGLE, _PAIRS)
+    given = {role: selector_labels(getattr(settings, field)) for role, field in counts.items()}
+    unused = [field for field in idle.values() if getattr(settings, field)]
+    if unused:
+        log.warning(
+            "selectors mean nothing in this mode",
+            selectors=" ".join(unused),
+            pd_disaggregation=settings.pd_disaggregation,
+        )
     return {role: ",".join(f"{k}={v}" for k, v in labels.items()) for role, labels in given.items() if labels}
 
 

@@ -34,26 +34,27 @@ def desired(key="k", url="http://a", *, renamed=False, **spec):
 
 
 class EveryEngine:
-    """A network on which every address has an engine that is up and serves the model `m`."""
+    """A network on which every address has an engine that is up and serves the model `m`, in `dp_size` ranks."""
 
-    def __init__(self):
+    def __init__(self, dp_size=1):
         self.down = set()
-        self.model = "m"
+        models = {"data": [{"id": "m", "owned_by": "sglang"}]}
+        info = {"served_model_name": "m", "dp_size": dp_size}
+        self.answers = {"v1/models": json.dumps(models).encode(), "server_info": json.dumps(info).encode()}
 
     async def get(self, url, *, api_key=None, timeout_secs, max_bytes=0):
         base, _, path = url.partition("://")[2].partition("/")
         if f"http://{base}" in self.down:
             return Fetched(503, {}, b"")
-        models = json.dumps({"data": [{"id": self.model, "owned_by": "vllm"}]}).encode()
-        return Fetched(200, {}, models if path == "v1/models" else b"{}")
+        return Fetched(200, {}, self.answers.get(path, b"{}"))
 
 
 class Site:
     """A reconciler with a registry, a registrar and engines. Time passes only when somebody sleeps."""
 
-    def __init__(self, clock, *, capacity=1000, concurrency=200):
+    def __init__(self, clock, *, capacity=1000, concurrency=200, dp_aware=False, dp_size=1):
         self.registry = Registry()
-        self.engines = EveryEngine()
+        self.engines = EveryEngine(dp_size)
         self.metrics = Metrics()
         self.jobs = JobQueue(capacity=capacity, concurrency=concurrency, now=clock)
         self.registrar = Registrar(
@@ -61,14 +62,21 @@ class Site:
             self.jobs,
             Inspector(self.engines, sleep=clock.sleep),
             lambda _spec: Breaker(BreakerOptions()),
-            options=RegistrarOptions(startup_timeout_secs=60, startup_check_interval_secs=30),
+            options=RegistrarOptions(startup_timeout_secs=60, startup_check_interval_secs=30, dp_aware=dp_aware),
             health=HealthOptions(drain_settle_secs=5),
             now=clock,
             sleep=clock.sleep,
         )
         self.rings = 0
         self.reconciler = Reconciler(
-            SOURCE, self.registry, self.registrar, self.jobs, self.metrics, self._rung, now=clock
+            SOURCE,
+            self.registry,
+            self.registrar,
+            self.jobs,
+            self.metrics,
+            self._rung,
+            in_place=not dp_aware,
+            now=clock,
         )
 
     def _rung(self):

@@ -39,6 +39,12 @@ def test_a_changed_spec_is_changed_in_place(desired):
     assert steps([after], own(desired())) == ([], [("k", after.spec)], [])
 
 
+def test_what_cannot_be_changed_in_place_is_taken_out_and_added_anew(desired):
+    found = difference({"k": desired(priority=3)}, own(desired()), in_place=False)
+    assert (found.removes, found.updates, [one.key for one in found.adds]) == (["k"], [], ["k"])
+    assert difference({"k": desired()}, own(desired()), in_place=False).removes == []
+
+
 def test_the_engine_s_own_name_makes_one_change(desired):
     one = desired(models=(ModelCard("mine"),), renamed=True)
     aliased = msgspec.structs.replace(one.spec, models=(ModelCard("mine", aliases=("m",)),))

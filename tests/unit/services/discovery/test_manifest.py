@@ -104,7 +104,6 @@ def test_workers_without_a_key_get_the_gateway_s_unless_they_say_none():
         ("- {url: http://a, priority: high}\n", 1, "priority"),
         ("- {url: http://a, labels: {zone: 1}}\n", 1, "labels.zone"),
         ("- {url: http://a, worker_type: chief}\n", 1, "worker_type"),
-        ("- {url: grpc://a}\n", 1, "not available"),
         ("- {url: http://a, id: 7}\n", 1, "id: must be a text"),
         ("- {url: http://a, model_id: [x]}\n", 1, "model_id: must be a text"),
         ("- {url: http://a, model_id: x, models: [{id: y}]}\n", 1, "beside models"),

@@ -180,6 +180,70 @@ async def test_the_engine_s_own_name_becomes_an_alias_of_a_renamed_model(site, p
     assert site.registry.snapshot.version == version
 
 
+@pytest.fixture
+def ranked(make_site):
+    """A site where each rank is a worker of its own, and every engine has two."""
+    return make_site(dp_aware=True, dp_size=2)
+
+
+async def test_the_ranks_of_an_engine_come_and_go_together(ranked, desired, eventually):
+    for _ in range(2):
+        ranked.reconciler.apply([desired()])
+        await eventually(lambda: not ranked.busy)
+    assert list(ranked.by_url) == ["http://a@0", "http://a@1"]
+    assert ranked.count("discovery_registrations", "success") == 1
+    ranked.reconciler.apply([])
+    assert {worker.status for worker in ranked.by_url.values()} == {Status.DRAINING}
+    await eventually(lambda: not ranked.busy)
+    assert ranked.by_url == {}
+    assert ranked.count("discovery_deregistrations", "reconciled") == 1
+
+
+async def test_an_engine_with_ranks_that_changes_is_taken_out_and_added_anew(ranked, desired, eventually):
+    for priority in (1, 2, 2):
+        ranked.reconciler.apply([desired(priority=priority)])
+        await eventually(lambda: not ranked.busy)
+    assert [worker.priority for worker in ranked.by_url.values()] == [2, 2]
+
+
+async def test_an_engine_comes_back_when_its_last_rank_was_removed(ranked, desired, eventually):
+    ranked.reconciler.apply([desired()])
+    await eventually(lambda: not ranked.busy)
+    first, second = ranked.by_url.values()
+    ranked.registrar.remove(first.id)
+    await eventually(lambda: not ranked.busy)
+    ranked.reconciler.apply([desired()])
+    assert list(ranked.by_url) == ["http://a@1"]
+    assert ranked.count("discovery_registrations", "duplicate") == 0
+    ranked.registrar.remove(second.id)
+    await eventually(lambda: not ranked.busy)
+    assert ranked.rings
+    ranked.reconciler.apply([desired()])
+    await eventually(lambda: not ranked.busy)
+    assert list(ranked.by_url) == ["http://a@0", "http://a@1"]
+
+
+async def test_a_renamed_model_of_ranks_has_its_new_name_alone(ranked, desired, eventually):
+    one = desired(models=(ModelCard("mine"),), renamed=True)
+    for _ in range(3):
+        ranked.reconciler.apply([one])
+        await eventually(lambda: not ranked.busy)
+    assert {worker.model_id for worker in ranked.by_url.values()} == {"mine"}
+    assert ranked.count("discovery_registrations", "success") == 1
+
+
+async def test_another_s_worker_at_the_address_of_a_failed_registration_is_not_taken_for_ours(
+    site, passed, desired, eventually
+):
+    site.engines.down.add("http://a")
+    await passed(desired())
+    site.engines.down.clear()
+    foreign = site.registrar.add(WorkerSpec(url="http://a"))
+    await eventually(lambda: not site.busy)
+    await passed()
+    assert [worker.id for worker in site.by_url.values()] == [foreign]
+
+
 async def test_a_pass_tells_how_many_workers_are_desired_and_how_long_it_took(site, passed, desired):
     await passed(desired("a", "http://a"), desired("b", "http://b"), desired("b", "http://c"))
     assert site.metrics.discovery_workers_discovered.labels("kubernetes").value == 2

@@ -1,7 +1,11 @@
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import smg
 from smg.config.settings import Settings
 from smg.errors import ConfigError
 from smg.services.discovery.file import FileSource
@@ -16,6 +20,16 @@ def source_of(site):
         return discovery_of(Settings(**settings), site.registry, site.registrar, site.jobs, site.metrics)
 
     return build
+
+
+def test_what_only_one_source_needs_is_loaded_with_it():
+    code = (
+        "import sys, smg.services.discovery.sources;"
+        "sys.exit(','.join({'lightkube', 'httpx2', 'yaml'} & sys.modules.keys()) or 0)"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(smg.__file__).parents[1])}
+    result = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environ)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_without_discovery_there_is_no_source(source_of):
@@ -37,8 +51,6 @@ def test_pods_are_read_as_the_settings_say(source_of, spelling):
     source = source_of(
         **spelling,
         selector=("app=engine", "b=c d=e"),
-        decode_selector=("role=decode",),
-        prefill_selector=("role=prefill",),
         service_discovery_port=8000,
         service_discovery_namespace="models",
         model_id_from="namespace",
@@ -48,13 +60,33 @@ def test_pods_are_read_as_the_settings_say(source_of, spelling):
     )
     assert isinstance(source, KubernetesSource)
     options = source._options
-    assert list(options.selectors.items()) == [
-        ("prefill", "role=prefill"),
-        ("decode", "role=decode"),
-        ("regular", "app=engine,b=c,d=e"),
-    ]
+    assert options.selectors == {"regular": "app=engine,b=c,d=e"}
     assert options.namespace == "models"
     assert options.rules == PodRules(8000, "namespace", "my/connector", "my/id", "hush")
+
+
+SELECTORS = {
+    "selector": ("app=engine",),
+    "decode_selector": ("role=decode",),
+    "prefill_selector": ("role=prefill", "x=y"),
+}
+
+
+def test_the_pods_of_pairs_have_their_roles_in_order(source_of, caplog):
+    source = source_of(service_discovery=True, pd_disaggregation=True, **SELECTORS)
+    assert list(source._options.selectors.items()) == [("prefill", "role=prefill,x=y"), ("decode", "role=decode")]
+    assert [record.fields["selectors"] for record in caplog.records] == ["selector"]
+
+
+def test_without_pairs_there_are_no_roles_and_whoever_names_some_is_told(source_of, caplog):
+    assert source_of(service_discovery=True, **SELECTORS)._options.selectors == {"regular": "app=engine"}
+    assert [record.fields["selectors"] for record in caplog.records] == ["prefill_selector decode_selector"]
+
+
+def test_ranks_that_are_workers_of_their_own_are_not_replaced_in_place(source_of):
+    watched = {"discovery_provider": "file", "discovery_file": "w.yaml"}
+    assert source_of(**watched)._reconciler._in_place
+    assert not source_of(**watched, dp_aware=True)._reconciler._in_place
 
 
 @pytest.mark.parametrize("flag", ["--service-discovery", "--discovery-provider"])

@@ -1,0 +1,178 @@
+"""Calls engines' control routes: one worker and one call, or many with a bounded window.
+
+A control call is none of inference's business, nor the other way round: it has a connection and a deadline of its own,
+is made once, and touches no breaker, load count, permit or policy. What it leaves in metrics and log is the business of
+`accounts.py`; others hear of every finished call through `subscribe`. A cancelled call ends with its connection, and
+nobody hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from smg.control.rl.accounts import ControlAccounts, Result
+from smg.control.rl.answers import Answered, Failed, Outcome, answered
+from smg.control.rl.refusals import Refusal
+from smg.errors import UpstreamError, UpstreamTimeout
+from smg.fleet.worker import Worker
+from smg.net.address import Address, address_of
+from smg.net.capture import CallLimits, capture
+from smg.telemetry.logs import get_logger
+
+log = get_logger("smg_rl")
+
+MAX_ANSWER_BYTES: Final = 1 << 20
+CONNECT_TIMEOUT_SECS: Final = 10.0
+"""For workers that set no time of their own."""
+
+Fields = Sequence[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class ControlOptions:
+    """`timeout_secs` is for one call, from connecting to the last byte; `window` how many a fan-out has in flight."""
+
+    timeout_secs: float = 600.0
+    window: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRequest:
+    """One request, whichever engines it goes to. `path` has no leading slash, `query` no question mark."""
+
+    method: str
+    path: str
+    query: str = ""
+    fields: Fields = ()
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCall:
+    """A control call that has ended. `status` is the engine's, None if no answer came."""
+
+    worker: Worker
+    method: str
+    path: str
+    body: bytes
+    result: Result
+    status: int | None
+
+
+Listener = Callable[[FinishedCall], None]
+TlsOf = Callable[[Worker], ssl.SSLContext | None]
+
+
+class ControlCaller:
+    """Calls engines. `tls_of` gives a worker's own certificates, None for the system's."""
+
+    def __init__(
+        self, options: ControlOptions, accounts: ControlAccounts, *, tls_of: TlsOf = lambda _worker: None
+    ) -> None:
+        self._options = options
+        self._accounts = accounts
+        self._tls_of = tls_of
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> None:
+        """Tell `listener` of every call that has ended, before its caller hears of it. It must not wait."""
+        self._listeners.append(listener)
+
+    async def call_all(self, workers: Sequence[Worker], request: ControlRequest) -> list[Outcome]:
+        """Call every worker once; a call that ends makes room for the next. The outcomes are in the order they came."""
+        waiting = iter(workers)
+        outcomes: list[Outcome] = []
+
+        async def call_on() -> None:
+            for worker in waiting:
+                outcomes.append(await self.call(worker, request))  # noqa: PERF401  they come one by one
+
+        async with asyncio.TaskGroup() as runners:
+            for _ in range(min(self._options.window, len(workers))):
+                runners.create_task(call_on())
+        return outcomes
+
+    async def call(self, worker: Worker, request: ControlRequest) -> Outcome:
+        """Call one worker."""
+        mode = worker.connection_mode
+        if mode != "http":
+            return _failed(
+                worker,
+                "unsupported_connection_mode",
+                f"worker `{worker.url}` speaks {mode}; control calls are for HTTP workers",
+                connection_mode=mode,
+            )
+        started = time.perf_counter()
+        try:
+            outcome: Outcome = await self._answer(worker, request, started)
+        except UpstreamTimeout as error:
+            outcome = _failed(worker, "upstream_timeout", f"upstream `{worker.url}` timed out: {error.message}")
+        except UpstreamError as error:
+            outcome = _failed(worker, "upstream_unreachable", f"upstream `{worker.url}` unreachable: {error.message}")
+        self._ended(outcome, request, time.perf_counter() - started)
+        return outcome
+
+    async def _answer(self, worker: Worker, request: ControlRequest, started: float) -> Answered:
+        try:
+            address = address_of(worker.base_url)
+        except ValueError as error:
+            raise UpstreamError("call_upstream_request_error", str(error)) from None
+        limits = CallLimits(self._options.timeout_secs, _connect_timeout_secs(worker), MAX_ANSWER_BYTES)
+        head = request_head(worker, address, request)
+        captured = await capture(address, head, request.body, limits, tls=self._tls_of(worker))
+        return answered(worker, captured, int((time.perf_counter() - started) * 1000))
+
+    def _ended(self, outcome: Outcome, request: ControlRequest, took_secs: float) -> None:
+        worker = outcome.worker
+        result = _result(outcome)
+        self._accounts.called(request.path, result, took_secs)
+        status = None
+        if isinstance(outcome, Answered):
+            status = outcome.status
+            self._accounts.answered(worker, request.method, request.path, status, outcome.latency_ms)
+        call = FinishedCall(worker, request.method, request.path, request.body, result, status)
+        for listener in self._listeners:
+            try:
+                listener(call)
+            except Exception:  # the engine was called: whoever asked for it must hear so
+                log.exception("a listener of control calls failed", worker_id=worker.id, path=request.path)
+
+
+def request_head(worker: Worker, address: Address, request: ControlRequest) -> bytes:
+    """The head of a call: the request's own fields, and the worker's key if it has one. It asks to end the connection.
+
+    A GET or HEAD without a body says nothing about one; any other method says that there is none.
+    """
+    target = f"{urlsplit(worker.base_url).path}/{request.path}" + (f"?{request.query}" if request.query else "")
+    lines = [f"{request.method} {target} HTTP/1.1\r\nhost: {address.authority}\r\n".encode()]
+    lines += [b"accept: */*\r\nconnection: close\r\n"]
+    if worker.api_key:
+        lines.append(f"authorization: Bearer {worker.api_key}\r\n".encode())
+    lines += [b"%b: %b\r\n" % field for field in request.fields]
+    if request.body or request.method not in {"GET", "HEAD"}:
+        lines.append(b"content-length: %d\r\n" % len(request.body))
+    return b"".join([*lines, b"\r\n"])
+
+
+def _connect_timeout_secs(worker: Worker) -> float:
+    own = worker.spec.http_pool.connect_timeout_secs if worker.spec is not None else None
+    return own or CONNECT_TIMEOUT_SECS
+
+
+def _failed(worker: Worker, code: str, message: str, **context: str) -> Failed:
+    return Failed(worker, Refusal(code, message, **context))
+
+
+_RESULTS: Final[dict[str, Result]] = {"upstream_timeout": "timeout", "upstream_unreachable": "unreachable"}
+
+
+def _result(outcome: Outcome) -> Result:
+    if isinstance(outcome, Failed):
+        return _RESULTS[outcome.refusal.code]
+    return "ok" if outcome.good else "upstream_error"

@@ -1,0 +1,152 @@
+"""The routes under /v1/rl: list engines, call one engine's own route, call that of every engine a selector matches.
+
+The engine's path, query and body go through unchanged. Of the caller's headers only the content type and what traces
+the request go along: never a credential, since the engine gets its worker's own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from http import HTTPMethod, HTTPStatus
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from smg.control.rl.accounts import ControlAccounts
+from smg.control.rl.answers import Answered, Report
+from smg.control.rl.caller import ControlCaller, ControlRequest
+from smg.control.rl.refusals import Refusal, RepeatedSelector
+from smg.control.rl.rows import discovery_row
+from smg.control.rl.targeting import engine_path, engine_query, selector_of, selector_text
+from smg.fleet.registry import Registry
+from smg.fleet.targets import Target, ranks_of, selected, targets
+from smg.fleet.worker import Worker
+from smg.net.exchange import Exchange
+from smg.net.routes import Handler, Route
+
+PROTOCOL_VERSION: Final = 1
+"""Of the contract of these routes; it changes with what breaks clients."""
+
+_ROOT = "/v1/rl"
+_ONE = f"{_ROOT}/workers/{{id}}/engine/{{*path}}"
+_ALL = f"{_ROOT}/engine/{{*path}}"
+_TEXT = b"text/plain; charset=utf-8"
+_JSON = (b"content-type", b"application/json")
+_PASSED_ON = (b"x-request-id", b"traceparent", b"tracestate")
+
+
+def routes(registry: Registry, caller: ControlCaller, accounts: ControlAccounts) -> list[Route]:
+    """The rows of the route table."""
+    plane = _ControlPlane(registry, caller, accounts)
+    one, every = _waiting(plane.call_one), _waiting(plane.call_all)
+    return [
+        Route("GET", f"{_ROOT}/workers", _inline(plane.list_all), "admin"),
+        Route("GET", f"{_ROOT}/workers/{{id}}", _inline(plane.show), "admin"),
+        Route("GET", _ONE, one, "admin"),
+        Route("POST", _ONE, one, "admin"),
+        Route("GET", _ALL, every, "admin"),
+        Route("POST", _ALL, every, "admin"),
+    ]
+
+
+def absent_routes() -> list[Route]:
+    """The rows while the control plane is off: there is nothing, which an empty 404 says, whoever asks."""
+    methods = [method.value for method in HTTPMethod if method is not HTTPMethod.HEAD]  # which GET serves
+    return [Route(method, path, _nothing) for path in (_ROOT, f"{_ROOT}/{{*rest}}") for method in methods]
+
+
+def _nothing(exchange: Exchange) -> None:
+    exchange.relay(HTTPStatus.NOT_FOUND.value, b"", b"")
+
+
+def _inline(steps: Callable[[Exchange], None]) -> Handler:
+    def handler(exchange: Exchange) -> None:
+        try:
+            steps(exchange)
+        except Refusal as refusal:
+            _refuse(exchange, refusal)
+
+    return handler
+
+
+def _waiting(steps: Callable[[Exchange], Awaitable[None]]) -> Handler:
+    async def handler(exchange: Exchange) -> None:
+        try:
+            await steps(exchange)
+        except Refusal as refusal:
+            _refuse(exchange, refusal)
+        except RepeatedSelector:
+            exchange.answer(HTTPStatus.BAD_REQUEST.value, b"`selector` may be given once only", _TEXT)
+
+    return handler
+
+
+def _refuse(exchange: Exchange, refusal: Refusal) -> None:
+    exchange.error_code = refusal.code
+    exchange.answer(refusal.status, refusal.body)
+
+
+class _ControlPlane:
+    def __init__(self, registry: Registry, caller: ControlCaller, accounts: ControlAccounts) -> None:
+        self._registry = registry
+        self._caller = caller
+        self._accounts = accounts
+
+    def list_all(self, exchange: Exchange) -> None:
+        """Every engine, by address."""
+        rows = [discovery_row(target) for target in targets(self._registry.snapshot.workers)]
+        body = {"protocol_version": PROTOCOL_VERSION, "workers": rows, "total": len(rows)}
+        exchange.answer(HTTPStatus.OK.value, msgspec.json.encode(body))
+
+    def show(self, exchange: Exchange) -> None:
+        """The engine of one worker, which may be any of its ranks."""
+        worker = self._worker(exchange)
+        row = discovery_row(Target(worker, ranks_of(worker, self._registry.snapshot.workers)))
+        exchange.answer(HTTPStatus.OK.value, msgspec.json.encode(row))
+
+    async def call_one(self, exchange: Exchange) -> None:
+        """One engine's answer in its envelope, under its own status."""
+        request = await _request(exchange, engine_path(exchange.params["path"]))
+        worker = self._worker(exchange)
+        outcome = await self._caller.call(worker, request)
+        if not isinstance(outcome, Answered):
+            refusal = outcome.refusal
+            named = {"worker_id": worker.id, "url": worker.url} | refusal.context
+            raise Refusal(refusal.code, refusal.message, **named)
+        exchange.answer(outcome.status, outcome.envelope)
+
+    async def call_all(self, exchange: Exchange) -> None:
+        """A report of what every matching engine answered, when the last one has."""
+        started = time.perf_counter()
+        text = selector_text(exchange.query)
+        selector = selector_of(text)
+        request = await _request(exchange, engine_path(exchange.params["path"]))
+        workers = selected(self._registry.snapshot.workers, selector)
+        if not workers:
+            self._accounts.nobody_matched(time.perf_counter() - started)
+            raise Refusal("no_workers_match", f"no worker matches the selector `{text}`", selector=text)
+        report = Report(await self._caller.call_all(workers, request))
+        self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
+        exchange.answer(report.status, report.body)
+
+    def _worker(self, exchange: Exchange) -> Worker:
+        worker_id = unquote(exchange.params["id"])
+        worker = self._registry.snapshot.by_id.get(worker_id)
+        if worker is None:
+            raise Refusal("worker_not_found", f"there is no worker `{worker_id}`", id=worker_id)
+        return worker
+
+
+async def _request(exchange: Exchange, path: str) -> ControlRequest:
+    """What the engines get, once it is all here."""
+    body = await exchange.read_body()
+    headers = exchange.headers
+    fields = [(name, headers[name]) for name in _PASSED_ON if name in headers]
+    content_type = headers.get(b"content-type")
+    if content_type is not None:
+        fields.append((b"content-type", content_type))
+    elif body:
+        fields.append(_JSON)
+    return ControlRequest(exchange.method, path, engine_query(exchange.query), fields, body)
