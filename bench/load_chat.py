@@ -1,23 +1,25 @@
 """The load generator of plain requests: `python -m bench.load_chat`.
 
-A closed loop: each connection sends its next request as soon as its answer is complete. The figures go to
-standard output as one JSON line. An answer other than 200 or a lost connection ends the run with an error:
+A closed loop: each connection sends its next request as soon as its answer is complete, the same one again or
+the next turn of its conversations. The figures go to standard output as one JSON line. An answer other than 200 or a lost connection ends the run with an error:
 a gateway that fails is not measured.
 """
 
 import argparse
 import array
 import asyncio
+import itertools
 import json
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
 
 import uvloop
 
-from bench import wire
+from bench import conversations, wire
 from bench.stats import percentile
 from bench.window import Window
 
@@ -47,8 +49,8 @@ class Tally:
 
 
 class ChatClient(asyncio.Protocol):
-    def __init__(self, request: bytes, tally: Tally) -> None:
-        self._request = request
+    def __init__(self, requests: Iterator[bytes], tally: Tally) -> None:
+        self._requests = requests
         self._tally = tally
         self._buffer = b""
         self._sent_at = 0.0
@@ -67,8 +69,9 @@ class ChatClient(asyncio.Protocol):
         self._transport.abort()
 
     def _send(self) -> None:
+        request = next(self._requests)
         self._sent_at = time.perf_counter()
-        self._transport.write(self._request)
+        self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         if self._buffer:
@@ -100,9 +103,8 @@ async def run(args: argparse.Namespace) -> dict[str, float]:
     loop = asyncio.get_running_loop()
     tally = Tally(loop.create_future())
     clients = []
-    for seed in range(args.connections):
-        request = wire.chat_request(args.port, wire.chat_body(prompt_bytes=args.prompt_bytes, seed=seed))
-        _, client = await loop.create_connection(partial(ChatClient, request, tally), "127.0.0.1", args.port)
+    for requests in [_requests(args, connection) for connection in range(args.connections)]:
+        _, client = await loop.create_connection(partial(ChatClient, requests, tally), "127.0.0.1", args.port)
         clients.append(client)
     await _wait(tally, args.warmup_secs)
     tally.done = 0
@@ -117,6 +119,15 @@ async def run(args: argparse.Namespace) -> dict[str, float]:
     for client in clients:
         client.close()
     return figures
+
+
+def _requests(args: argparse.Namespace, connection: int) -> Iterator[bytes]:
+    """What a connection sends: its own request over and over, or the conversations that are its share."""
+    if args.conversations:
+        users = range(connection, args.conversations, args.connections)
+        return conversations.taking_turns(args.port, users, args.prompt_bytes)
+    body = wire.chat_body(prompt_bytes=args.prompt_bytes, seed=connection)
+    return itertools.repeat(wire.chat_request(args.port, body))
 
 
 async def _wait(tally: Tally, secs: float) -> None:
@@ -141,7 +152,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--warmup-secs", type=float, default=0.5)
     parser.add_argument("--requests", type=int, default=0, help="stop after so many requests (default: by time)")
-    parser.add_argument("--prompt-bytes", type=int, default=0)
+    parser.add_argument("--prompt-bytes", type=int, default=0, help="of a message, or of a beginning that is shared")
+    parser.add_argument("--conversations", type=int, default=0)
     try:
         print(json.dumps(uvloop.run(run(parser.parse_args()))))
     except (RuntimeError, OSError) as error:

@@ -5,6 +5,7 @@ and what is read back is found with plain byte searches. Pacing and counting bel
 """
 
 import json
+from collections.abc import Mapping, Sequence
 
 HEAD_END = b"\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -89,18 +90,28 @@ PROBE_ANSWERS = {
 }
 
 
-def chat_body(*, stream: bool = False, prompt_bytes: int = 0, seed: int = 0) -> bytes:
-    """A chat request; `prompt_bytes` makes its message a document of that size, and `seed` a distinct one."""
-    text = "Write one sentence about benchmarks."
-    if prompt_bytes:
-        text = (f"Document {seed}.\n" + _LINE * (prompt_bytes // len(_LINE) + 1))[:prompt_bytes]
-    messages = [{"role": "system", "content": "You are terse."}, {"role": "user", "content": text}]
+def document(size: int, seed: int) -> str:
+    """So many characters of text, distinct by `seed` from the first line on."""
+    return (f"Document {seed}.\n" + _LINE * (size // len(_LINE) + 1))[:size]
+
+
+def chat_body(
+    *,
+    stream: bool = False,
+    prompt_bytes: int = 0,
+    seed: int = 0,
+    messages: Sequence[Mapping[str, str]] = (),
+    max_tokens: int = 256,
+) -> bytes:
+    """A chat request; `prompt_bytes` makes its message a document of that size, unless it is given `messages`."""
+    text = document(prompt_bytes, seed) if prompt_bytes else "Write one sentence about benchmarks."
     return _json(
         {
             "model": MODEL,
             "stream": stream,
-            "messages": messages,
-            "max_tokens": 256,
+            "messages": messages
+            or [{"role": "system", "content": "You are terse."}, {"role": "user", "content": text}],
+            "max_tokens": max_tokens,
             "temperature": 0.7,
             "top_p": 0.95,
         }

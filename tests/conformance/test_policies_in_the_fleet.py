@@ -140,7 +140,7 @@ class MovingFleet(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nobody_is_placed_on_who_may_not_be(name):
-    run_state_machine_as_test(lambda: MovingFleet(name), settings=settings(max_examples=40, deadline=None))
+    run_state_machine_as_test(lambda: MovingFleet(name), settings=settings(max_examples=25, deadline=None))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -30,7 +30,7 @@ Port = Annotated[int, Meta(ge=1, le=65535)]
 Priority = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 StatusCode = Annotated[int, Meta(ge=100, le=599)]
 # A key becomes a header value, so it must be able to stand in one.
-ApiKey = Annotated[str, Meta(pattern=r"^[\x20-\x7e]*$", max_length=8192)]
+ApiKey = Annotated[str, Meta(pattern=r"^[\x20-\x7e]*\Z", max_length=8192)]
 
 
 class SpecError(ValueError):

@@ -172,3 +172,9 @@ def test_a_bad_patch_is_refused(members):
 def test_keys_do_not_show():
     assert "hush" not in repr(spec(api_key="hush"))
     assert "hush" not in repr(patch(api_key="hush"))
+
+
+@pytest.mark.parametrize("key", ["x\n", "x\r\n", "a b\n", "\n"])
+def test_a_key_that_would_break_a_header_is_refused(key):
+    with pytest.raises(SpecError, match="api_key"):
+        parse_spec(json.dumps({"url": "http://h:1", "api_key": key}).encode())

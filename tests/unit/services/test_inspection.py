@@ -90,6 +90,28 @@ async def test_a_provider_is_not_asked(inspector, engines):
     assert engines.calls == []
 
 
+@pytest.mark.parametrize(("answer", "trouble"), [(200, None), ("down", "connection refused")])
+@pytest.mark.parametrize("url", ["grpc://h:1", "grpcs://h:1"])
+async def test_a_grpc_engine_is_up_when_it_takes_connections(inspector, engines, url, answer, trouble):
+    engines.answers[url] = answer
+    assert await inspector.trouble(url) == trouble
+    assert engines.calls == [(url, None)]
+
+
+async def test_for_an_engine_that_connects_by_itself_nobody_waits(inspector, engines):
+    assert await inspector.trouble("ipc:///run/a") is None
+    assert engines.calls == []
+
+
+@pytest.mark.parametrize(
+    ("url", "runtime"), [("grpc://h:1", "sglang"), ("ipc:///run/a", "vllm"), ("grpc://api.openai.com", "sglang")]
+)
+async def test_only_http_engines_are_asked(inspector, engines, url, runtime):
+    assert await inspector.inspect(spec(url=url)) == Inspection(runtime, {})
+    assert await inspector.inspect(spec(url=url, runtime_type="trtllm")) == Inspection("trtllm", {})
+    assert engines.calls == []
+
+
 def test_the_spec_beats_the_host():
     assert known_runtime(spec()) is None
     assert known_runtime(spec(url="https://api.x.ai")) == "external"

@@ -308,6 +308,37 @@ async def test_a_worker_that_is_no_longer_probed_is_ready_at_once(site):
     assert worker.status is Status.READY
 
 
+async def test_a_grpc_worker_is_ready_when_its_address_takes_connections(site):
+    site.engines.answers["grpc://a"] = 200
+    worker_id = site.registrar.add(WorkerSpec(url="grpc://a", labels={"model_id": "m"}))
+    await site.settled(worker_id)
+    worker = site.registry.snapshot.by_id[worker_id]
+    assert (worker.connection_mode, worker.status, worker.model_id) == ("grpc", Status.READY, "m")
+
+
+async def test_a_grpc_worker_that_is_down_is_waited_for(site):
+    site.held = asyncio.Event()
+    worker_id = site.registrar.add(WorkerSpec(url="grpc://a"))
+    await site.eventually(lambda: site.engines.calls)
+    assert site.registry.snapshot.workers == ()
+    site.engines.answers["grpc://a"] = 200
+    site.held.set()
+    await site.settled(worker_id)
+    assert site.registry.snapshot.by_id[worker_id].status is Status.READY
+
+
+async def test_a_worker_that_connects_by_itself_is_pending_until_it_does(site):
+    worker_id = site.registrar.add(WorkerSpec(url="ipc:///run/a", runtime_type="vllm"))
+    await site.settled(worker_id)
+    worker = site.registry.snapshot.by_id[worker_id]
+    assert (worker.connection_mode, worker.status, worker.runtime) == ("zmq", Status.PENDING, "vllm")
+    assert site.engines.calls == []
+    site.registrar.patch(worker_id, WorkerPatch(health=HealthSpec(disable_health_check=True)))
+    assert worker.status is Status.PENDING
+    site.registrar.remove(worker_id)
+    assert site.registry.snapshot.workers == ()
+
+
 def test_ids_are_uuids_that_sort_by_time():
     first, second = UUID(new_worker_id()), UUID(new_worker_id())
     assert first != second
