@@ -3,7 +3,7 @@
 from bench.gateways import Gateway
 from bench.processes import ChildFailedError
 from bench.runs import Figures, Run, played
-from bench.stage import GRACE_SECS, Stage, Workers
+from bench.stage import GRACE_SECS, Stage, Workers, fake_workers
 
 # A trace ends by itself; this only stops a gateway that hardly answers.
 _TRACE_LIMIT_SECS = 120.0
@@ -37,9 +37,15 @@ def registration(count: int) -> Run:
 
     @played
     def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
-        options = {"count": count, "seconds": _REGISTRATION_LIMIT_SECS}
-        with stage.workers_beside(count) as newcomers:
-            pass
-        return options
+        with stage.workers(fake_workers(count=count)) as newcomers:
+            load = stage.start_load(
+                "bench.load_registration",
+                gateway=gateway,
+                workers=workers,
+                present=len(workers.ports),
+                newcomers=",".join(map(str, newcomers.ports)),
+                seconds=_REGISTRATION_LIMIT_SECS,
+            )
+            return stage.children.finish(load, _REGISTRATION_LIMIT_SECS + GRACE_SECS)
 
     return run

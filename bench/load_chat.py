@@ -1,8 +1,8 @@
 """The load generator of plain requests: `python -m bench.load_chat`.
 
 A closed loop: each connection sends its next request as soon as its answer is complete, the same one again or
-the next turn of its conversations. The figures go to standard output as one JSON line. An answer other than 200 or a lost connection ends the run with an error:
-a gateway that fails is not measured.
+the next turn of its conversations. The figures go to standard output as one JSON line. An answer other than 200
+or a lost connection ends the run with an error: a gateway that fails is not measured.
 """
 
 import argparse

@@ -13,10 +13,13 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 import uvloop
 
-from bench import trace, wire
+from bench import wire
+from bench.conversation_trace import Turn, turns
+from bench.plain_http import PlainClient
 
 ANSWER_TOKENS = 96
 
@@ -25,13 +28,13 @@ ANSWER_TOKENS = 96
 class Player:
     """The turns that are still to be sent, and what each conversation has come to."""
 
-    turns: Iterator[trace.Turn]
+    turns: Iterator[Turn]
     histories: dict[int, list[dict[str, str]]] = field(default_factory=dict)
     # Turns that came up while their conversation had one under way; the key stays until none waits.
-    waiting: dict[int, deque[trace.Turn]] = field(default_factory=dict)
-    ready: deque[trace.Turn] = field(default_factory=deque)
+    waiting: dict[int, deque[Turn]] = field(default_factory=dict)
+    ready: deque[Turn] = field(default_factory=deque)
 
-    def next(self) -> trace.Turn | None:
+    def next(self) -> Turn | None:
         """The first turn in order that may be sent; None when those left wait for answers, or none is left."""
         if self.ready:
             return self.ready.popleft()
@@ -43,14 +46,14 @@ class Player:
             waiting.append(turn)
         return None
 
-    def ask(self, turn: trace.Turn) -> list[dict[str, str]]:
+    def ask(self, turn: Turn) -> list[dict[str, str]]:
         """The messages of a turn."""
         opening = [{"role": "system", "content": turn.system}]
         history = self.histories.setdefault(turn.conversation, opening)
         history.append({"role": "user", "content": turn.says})
         return history
 
-    def answered(self, turn: trace.Turn, content: str) -> None:
+    def answered(self, turn: Turn, content: str) -> None:
         self.histories[turn.conversation].append({"role": "assistant", "content": content})
         waiting = self.waiting[turn.conversation]
         if waiting:
@@ -63,44 +66,31 @@ class Player:
 
 async def play(player: Player, port: int, news: asyncio.Condition) -> int:
     """Send turns over one connection until none is left; returns how many."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    client = await PlainClient.to(port)
     played = 0
-    while True:
-        async with news:
-            while (turn := player.next()) is None:
-                if not player.waiting:
-                    news.notify_all()
-                    writer.close()
-                    return played
-                await news.wait()
+    while (turn := await _next(player, news)) is not None:
         body = wire.chat_body(messages=player.ask(turn), max_tokens=ANSWER_TOKENS)
-        writer.write(wire.chat_request(port, body))
-        answer = json.loads(await _read_answer(reader))
-        player.answered(turn, answer["choices"][0]["message"]["content"])
-        played += 1
+        answer = await client.ask(wire.chat_request(port, body))
+        if answer.status != HTTPStatus.OK:
+            raise RuntimeError(f"the gateway answered {answer.status}: {answer.body[:200]!r}")
         async with news:
-            news.notify()
+            player.answered(turn, json.loads(answer.body)["choices"][0]["message"]["content"])
+            news.notify_all()
+        played += 1
+    client.close()
+    return played
 
 
-async def _read_answer(reader: asyncio.StreamReader) -> bytes:
-    """The body of an answer; raises `RuntimeError` unless it is a 200."""
-    head = await reader.readuntil(wire.HEAD_END)
-    length = wire.content_length(head[: -len(wire.HEAD_END)])
-    if length is not None:
-        body = await reader.readexactly(length)
-    else:
-        body = b""
-        while size := int(await reader.readline(), 16):
-            body += await reader.readexactly(size)
-            await reader.readline()
-        await reader.readline()
-    if not head.startswith(b"HTTP/1.1 200"):
-        raise RuntimeError(f"the gateway answered {head[:200]!r} {body[:200]!r}")
-    return body
+async def _next(player: Player, news: asyncio.Condition) -> Turn | None:
+    """The next turn, waiting for answers if it must; None when all are played."""
+    async with news:
+        while (turn := player.next()) is None and player.waiting:
+            await news.wait()
+        return turn
 
 
 async def run(args: argparse.Namespace) -> dict[str, float]:
-    player, news = Player(trace.turns()), asyncio.Condition()
+    player, news = Player(turns()), asyncio.Condition()
     begun_at = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         players = [group.create_task(play(player, args.port, news)) for _ in range(args.connections)]
@@ -114,7 +104,7 @@ def main() -> None:
         parser.add_argument(name, type=int, required=True)
     try:
         print(json.dumps(uvloop.run(run(parser.parse_args()))))
-    except* (RuntimeError, OSError, asyncio.IncompleteReadError) as group:
+    except* (RuntimeError, OSError, EOFError) as group:
         sys.exit(f"bench.load_trace: {group.exceptions[0]}")
 
 

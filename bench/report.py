@@ -18,6 +18,8 @@ _SHOWN = {
     "us": (1, " µs", 1),
     "KB": (1024, " MiB", 1),
     "s": (1, " s", 2),
+    "share": (0.01, " %", 1),
+    "times": (1, " times", 1),
     "": (1, "", 0),
 }
 
@@ -30,12 +32,13 @@ def rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
 
 
 def _row(outcome: Outcome, measure: Measure) -> tuple[str, ...]:
-    ratio = outcome.ratio(measure)
+    ratio, workload = outcome.ratio(measure), outcome.workload
+    theirs = amount(outcome.spread(workload.opponent, measure), measure.unit)
     return (
-        outcome.workload.title,
+        workload.title,
         measure.title,
         amount(outcome.spread("ours", measure), measure.unit),
-        amount(outcome.spread("published", measure), measure.unit),
+        theirs if workload.rival is None else f"{workload.rival.name}: {theirs}",
         "-" if ratio is None else f"{ratio.median:.2f} ({ratio.low:.2f}-{ratio.high:.2f})",
         _target(measure),
         "failed" if outcome.failure else _VERDICTS[outcome.verdict(measure)],

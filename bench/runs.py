@@ -1,6 +1,6 @@
 """The kinds of run: one gateway, one load, one set of figures. A workload is a kind with its numbers.
 
-What a whole fleet behind a gateway shows is in `fleet_runs.py`, what needs no gateway at all in `selection_runs.py`.
+What a whole fleet behind a gateway shows is in `fleet_runs.py`, what needs no gateway at all in `lone_runs.py`.
 """
 
 import subprocess

@@ -1,20 +1,18 @@
-"""What choosing a worker costs, and what the memory of prompts weighs: `python -m bench.selection`.
+"""What choosing a worker costs: `python -m bench.selection`.
 
 Policies are called as the selector calls them, with one tuple of candidates that stays the same and requests that were
-seen before, so the figures are those of a warm gateway. A figure is the best of several batches: what else the machine
-did only ever adds to it. The fleet reports its load, which is the more expensive case.
+seen before, so the figures are those of a warm gateway. A figure is processor time, and the best of several batches:
+what else the machine did only ever adds to it. The fleet reports its load, which is the more expensive case.
 """
 
 import argparse
 import gc
-import multiprocessing
-import os
+import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from smg.fleet.breaker import Breaker, BreakerOptions
@@ -27,8 +25,6 @@ FLEETS = (10, 100, 1000)
 # Different requests that take turns: enough that no cache of the processor holds all their prompts.
 REQUESTS = 64
 BATCHES = 5
-PROMPTS = 1_000_000
-PROMPT_BYTES = 4096
 KIB = 1024
 
 Cells = Sequence[str]
@@ -42,6 +38,11 @@ class Row:
     shown: str
     request: Callable[[int], Hints] = lambda _: NO_HINTS
     options: dict[str, Any] = field(default_factory=dict)
+    name: str = ""  # of the figure it belongs to, if that is not the policy's
+
+    @property
+    def figure(self) -> str:
+        return f"{self.name or self.policy}_us"
 
 
 def text(kib: int) -> Callable[[int], Hints]:
@@ -68,7 +69,13 @@ ROWS = (
     Row("passthrough", "-"),
     Row("power_of_two", "-"),
     Row("least_load", "-"),
-    Row("least_load", "with a cap on waiting", options={"least_load_max_waiting_requests": 100}),
+    # A cap that no number of choices reaches, as reports never renew here.
+    Row(
+        "least_load",
+        "with a cap on waiting",
+        options={"least_load_max_waiting_requests": 10**9},
+        name="least_load_capped",
+    ),
     Row("consistent_hashing", "a key", key),
     Row("manual", "a key", key),
     Row("prefix_hash", "a key", key),
@@ -85,27 +92,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.selection", description=__doc__)
     parser.add_argument("--seconds", type=float, default=0.1, help="time for a batch (%(default)s)")
     parser.add_argument("--only", nargs="+", metavar="POLICY", choices=sorted(POLICIES), help="run these: %(choices)s")
-    parser.add_argument(
-        "--prompts", type=int, default=PROMPTS, help="distinct prompts to remember, 0: none (1 million)"
-    )
+    parser.add_argument("--json", action="store_true", help="print one object: of each figure its most expensive row")
     args = parser.parse_args()
     rows = [row for row in ROWS if args.only is None or row.policy in args.only]
-    print(
-        table(("policy", "requests", *(f"{count:,} workers" for count in FLEETS)), selection_cells(rows, args.seconds))
-    )
-    if args.prompts:
-        print(f"\n{args.prompts:,} distinct prompts of {PROMPT_BYTES:,} bytes, one after the other")
-        print(table(("index", "holds", "memory", "each", "longest"), memory_cells(args.prompts)))
+    costs = ((row, [selection_us(row, count, args.seconds) for count in FLEETS]) for row in rows)
+    if args.json:
+        print(json.dumps(figures(costs)))
+    else:
+        shown = ((row.policy, row.shown, *(f"{us:.2f} µs" for us in costs_us)) for row, costs_us in costs)
+        print(table(("policy", "requests", *(f"{count:,} workers" for count in FLEETS)), shown))
     return 0
 
 
-# --- what a choice costs
-
-
-def selection_cells(rows: Sequence[Row], seconds: float) -> Iterator[Cells]:
-    for row in rows:
-        costs = [f"{selection_us(row, count, seconds):.2f} µs" for count in FLEETS]
-        yield row.policy, row.shown, *costs
+def figures(costs: Iterable[tuple[Row, Sequence[float]]]) -> Mapping[str, float]:
+    """Of each figure the cost among the most workers, and how much that is of the cost among the fewest."""
+    worst: dict[str, float] = {}
+    for row, costs_us in costs:
+        for key, figure in ((row.figure, costs_us[-1]), ("growth", costs_us[-1] / costs_us[0])):
+            worst[key] = max(worst.get(key, 0.0), figure)
+    return worst
 
 
 def selection_us(row: Row, workers: int, seconds: float) -> float:
@@ -120,11 +125,11 @@ def selection_us(row: Row, workers: int, seconds: float) -> float:
     gc.disable()
     try:
         for _ in range(BATCHES):
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(rounds):
                 for hints in requests:
                     select(candidates, hints)
-            spent = time.perf_counter() - start
+            spent = time.process_time() - start
             best = min(best, spent / rounds)
             rounds = max(1, int(rounds * seconds / spent))
     finally:
@@ -154,72 +159,7 @@ def fleet(count: int) -> tuple[Worker, ...]:
     )
 
 
-# --- what remembering weighs
-
-
-@dataclass(frozen=True)
-class Memory:
-    """An index, and the prompts it is given."""
-
-    shown: str
-    request: Callable[[int], Hints]
-    held: str
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-def distinct_text(number: int) -> Hints:
-    return Hints(text=f"{number:016x}".ljust(PROMPT_BYTES, "."))
-
-
-def distinct_tokens(number: int) -> Hints:
-    return Hints(tokens=[number, *_TAIL])
-
-
-_TAIL = range(PROMPT_BYTES // 4 - 1)
-
-MEMORIES = (
-    Memory("tree of text", distinct_text, "chars"),
-    Memory("tree of tokens", distinct_tokens, "tokens"),
-    Memory("hash of heads", distinct_tokens, "placements", {"cache_index": "hash", "cache_boundaries": (256, 1024)}),
-)
-
-
-def memory_cells(prompts: int) -> Iterator[Cells]:
-    """One row an index, each filled in a process of its own, whose memory is that of nothing else."""
-    for number in range(len(MEMORIES)):
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            yield pool.apply(_fill, (number, prompts))
-
-
-def _fill(number: int, prompts: int) -> Cells:
-    memory = MEMORIES[number]
-    policy = make(Row("cache_aware", "", options=memory.options))
-    workers = fleet(8)
-    before = _resident_bytes()
-    total = longest = 0.0
-    for prompt in range(prompts):
-        hints = memory.request(prompt)
-        start = time.perf_counter()
-        policy.select(workers, hints)
-        spent = time.perf_counter() - start
-        total += spent
-        longest = max(longest, spent)
-    grown = _resident_bytes() - before
-    return (
-        memory.shown,
-        f"{policy.sizes()[memory.held]:,} {memory.held}",
-        f"{grown / 2**20:,.0f} MiB",
-        f"{total / prompts * 1e6:.1f} µs",
-        f"{longest * 1e3:.1f} ms",
-    )
-
-
-def _resident_bytes() -> int:
-    gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def table(headings: Cells, rows: Iterator[Cells]) -> str:
+def table(headings: Cells, rows: Iterable[Cells]) -> str:
     lines = [headings, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     return "\n".join(

@@ -99,20 +99,20 @@ class Stage:
         gateway.log.unlink()  # after a failure it stays, to be read
 
     def start_load(
-        self, module: str, *words: str, gateway: Gateway, workers: Workers, **options: float
+        self, module: str, *words: str, gateway: Gateway, workers: Workers, **options: float | str
     ) -> subprocess.Popen[str]:
         """Start a load generator; `options` become its flags."""
-        players = {"port": gateway.port, "gateway_pid": gateway.pid, "workers_pid": workers.pid}
+        players: dict[str, int] = {"port": gateway.port, "gateway_pid": gateway.pid, "workers_pid": workers.pid}
         return self.start_module(module, *words, core=self.settings.load_core, **players, **options)
 
     def run_load(
-        self, module: str, *words: str, gateway: Gateway, workers: Workers, seconds: float, **options: float
+        self, module: str, *words: str, gateway: Gateway, workers: Workers, seconds: float, **options: float | str
     ) -> dict[str, float]:
         """Run a load generator to its end and return its figures."""
         child = self.start_load(module, *words, gateway=gateway, workers=workers, seconds=seconds, **options)
         return self.children.finish(child, seconds + GRACE_SECS)
 
-    def start_module(self, module: str, *words: str, core: int, **options: float) -> subprocess.Popen[str]:
+    def start_module(self, module: str, *words: str, core: int, **options: float | str) -> subprocess.Popen[str]:
         """Start a module of this suite on a core; `options` become its flags. It may import this checkout's code."""
         flags = [text for name, value in options.items() for text in (f"--{name.replace('_', '-')}", str(value))]
         root = self.settings.root

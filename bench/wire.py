@@ -119,8 +119,12 @@ def chat_body(
 
 
 def chat_request(port: int, body: bytes) -> bytes:
+    return request("POST", "/v1/chat/completions", port, body)
+
+
+def request(method: str, path: str, port: int, body: bytes = b"") -> bytes:
     head = (
-        f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: */*\r\n"
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: */*\r\n"
         f"User-Agent: bench/1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

@@ -5,7 +5,8 @@ A workload without flags runs with the defaults of both gateways.
 
 from dataclasses import dataclass
 
-from bench import runs
+from bench import fleet_runs, lone_runs, runs
+from bench.stage import Fleet, fake_workers, sim_engines
 from bench.stats import Target
 
 
@@ -20,23 +21,77 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """Our own gateway with other flags, in the published one's place."""
+
+    name: str
+    flags: tuple[str, ...]
+
+
+_TWO_WORKERS = fake_workers()
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     name: str
     title: str
     run: runs.Run
     measures: tuple[Measure, ...]
     flags: tuple[str, ...] = ()
-    chunks: int = 200  # events of a streamed answer
-    interval_ms: float = 10.0  # between two events of one stream
+    fleet: Fleet = _TWO_WORKERS
     ours_only: bool = False
+    rival: Rival | None = None
     most_pairs: int = 100  # for runs where more repetition tells nothing new
+
+    @property
+    def opponent(self) -> str:
+        """The side that ours is divided by."""
+        return self.rival.name if self.rival is not None else "published"
+
+    @property
+    def needs_ours(self) -> bool:
+        return self.ours_only or self.rival is not None
 
 
 _ROUND_ROBIN = ("--policy", "round_robin")
 _PROCESSOR_TIME = Measure("cpu_us", "processor time per request", "us")
 _RATE = Measure("rps", "requests per second", "req/s", Target(">=", 1.5))
+_HITS = Measure("hit_ratio", "prompt tokens found in the engines' caches", "share", Target(">=", 1.0))
 _SILENT_MS = 3_600_000.0  # a first event, and nothing more while the run lasts
 _FLAT = Measure("growth_kb", "memory growth, first to last quarter", "KB", Target("<=", 1024, of_ours=True))
+
+_EVENTS_PER_SECOND = Measure("events_per_sec", "events per second", "events/s")
+# Six engines hold the prompts of all applications and of the conversations that are open, if each is kept once.
+_ENGINES = sim_engines(
+    6,
+    kv_capacity_tokens=16_000,
+    max_running_requests=16,
+    prefill_tokens_per_second=200_000.0,
+    tokens_per_second=4_000.0,
+)
+_TRACE = fleet_runs.trace_hits(16)
+
+
+def _chat_growing(kilobytes: int) -> Workload:
+    return Workload(
+        f"turns-{kilobytes}k",
+        f"64 conversations with shared beginnings of {kilobytes} KB, 32 connections, default policy",
+        runs.conversations(32, 64, kilobytes * 1024),
+        (_RATE, _PROCESSOR_TIME),
+    )
+
+
+def _choice(key: str, title: str) -> Measure:
+    return Measure(f"{key}_us", title, "us", Target("<=", 200, of_ours=True))
+
+
+def _index(name: str, title: str, most_held: int, most_mb: int) -> tuple[Measure, ...]:
+    return (
+        Measure(f"{name}_held", f"{title}, held", "", Target("<=", most_held, of_ours=True)),
+        Measure(f"{name}_kb", f"{title}, memory", "KB", Target("<=", most_mb * 1024, of_ours=True)),
+        Measure(f"{name}_each_us", f"{title}, a choice with its eviction", "us"),
+    )
+
 
 WORKLOADS = (
     Workload(
@@ -63,16 +118,30 @@ WORKLOADS = (
     ),
     Workload(
         "streams",
+        "64 streams of 200 events, as fast as they come",
+        runs.streams(64),
+        (Measure("cpu_per_event_us", "processor time per event", "us", Target("<=", 0.7)), _EVENTS_PER_SECOND),
+        fleet=fake_workers(interval_ms=0),
+    ),
+    Workload(
+        "paced-streams",
         "64 streams of 200 events, one every 4 ms each",
-        runs.paced_streams(64),
-        (
-            Measure("cpu_per_event_us", "processor time per event", "us", Target("<=", 0.7)),
-            Measure("events_per_sec", "events per second", "events/s"),
-        ),
-        interval_ms=4.0,
+        runs.streams(64),
+        (Measure("cpu_per_event_us", "processor time per event", "us"), _EVENTS_PER_SECOND),
+        fleet=fake_workers(interval_ms=4.0),
     ),
     Workload("prompt-128k", "prompts of 128 KB, 8 connections", runs.chat(8, 131_072), (_RATE, _PROCESSOR_TIME)),
     Workload("prompt-1m", "prompts of 1 MB, 8 connections", runs.chat(8, 1_048_576), (_RATE, _PROCESSOR_TIME)),
+    *map(_chat_growing, (2, 8, 32)),
+    Workload("trace", "a trace of conversations, 6 engines, default policy", _TRACE, (_HITS,), fleet=_ENGINES),
+    Workload(
+        "trace-policy",
+        "the same trace, against round robin",
+        _TRACE,
+        (Measure(_HITS.key, _HITS.title, _HITS.unit, Target(">=", 1.5)),),
+        fleet=_ENGINES,
+        rival=Rival("round robin", _ROUND_ROBIN),
+    ),
     Workload(
         "memory",
         "resident memory",
@@ -81,7 +150,7 @@ WORKLOADS = (
             Measure("idle_rss_kb", "idle", "KB", Target("<=", 1.0)),
             Measure("streams_rss_kb", "1,000 open streams", "KB", Target("<=", 1.0)),
         ),
-        interval_ms=_SILENT_MS,
+        fleet=fake_workers(interval_ms=_SILENT_MS),
         most_pairs=3,
     ),
     Workload(
@@ -111,6 +180,49 @@ WORKLOADS = (
             Measure("streams_left_open", "streams never cancelled", "", Target("<=", 0, of_ours=True)),
         ),
         flags=_ROUND_ROBIN,
+        ours_only=True,
+        most_pairs=1,
+    ),
+    Workload(
+        "registration",
+        "1,000 workers registered in a burst, 4 clients sending",
+        fleet_runs.registration(1000),
+        (
+            Measure("registered_secs", "until all serve", "s", Target("<=", 10, of_ours=True)),
+            Measure("quiet_p99_us", "99th percentile of latency before", "us"),
+            Measure("during_p99_us", "99th percentile of latency meanwhile", "us"),
+        ),
+        most_pairs=3,
+    ),
+    Workload(
+        "selection",
+        "choosing among 1,000 workers",
+        lone_runs.module("bench.selection"),
+        (
+            _choice("cache_aware", "cache_aware"),
+            _choice("least_load", "least_load"),
+            _choice("least_load_capped", "least_load with a cap on waiting requests"),
+            _choice("bucket", "bucket"),
+            _choice("round_robin", "round_robin"),
+            _choice("power_of_two", "power_of_two"),
+            _choice("prefix_hash", "prefix_hash"),
+            _choice("consistent_hashing", "consistent_hashing"),
+            _choice("manual", "manual"),
+            _choice("random", "random"),
+            _choice("passthrough", "passthrough"),
+            Measure("growth", "most growth from 10 to 1,000 workers", "times", Target("<=", 100, of_ours=True)),
+        ),
+        ours_only=True,
+        most_pairs=1,
+    ),
+    Workload(
+        "index-memory",
+        "1 million distinct prompts of 4 KB",
+        lone_runs.module("bench.index_memory"),
+        (
+            *_index("text", "tree of text", 67_108_864, 128),
+            *_index("tokens", "tree of tokens", 67_108_864, 512),
+        ),
         ours_only=True,
         most_pairs=1,
     ),

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 import uvloop
 
-from smg.rl import RL, aio
+from smg.rl import RL, aio, paused
 from support.calm import calm_loop
 from support.stage import Stage
 from support.waiting import until, within
@@ -46,10 +46,29 @@ class InThread:
         return run
 
 
+class PausedInThread:
+    """The blocking `paused`, likewise."""
+
+    def __init__(self, client, *arguments, **options):
+        self.inner = paused(client.rl, *arguments, **options)
+
+    async def __aenter__(self):
+        return await asyncio.to_thread(self.inner.__enter__)
+
+    async def __aexit__(self, *raised):
+        return await asyncio.to_thread(self.inner.__exit__, *raised)
+
+
 @pytest.fixture(params=[InThread, aio.RL], ids=["blocking", "coroutine"])
 def client(request):
     """Make a client, whose methods are awaited whichever twin it is."""
     return request.param
+
+
+@pytest.fixture
+def pausing(client):
+    """`paused` for such a client, for `async with`."""
+    return PausedInThread if client is InThread else aio.paused
 
 
 # --- in the gateway's place
@@ -155,7 +174,7 @@ class StandIn:
             pass
         finally:
             writer.close()
-            with suppress(OSError):
+            with suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
             self._tasks.discard(asyncio.current_task())
 

@@ -234,7 +234,7 @@ async def test_a_timeout_of_one_call_may_be_longer_than_the_clients(client, stan
 
 
 @pytest.mark.parametrize("timeout", [math.inf, 1e12])
-async def test_a_timeout_may_be_as_long_as_one_likes(client, stand_in, answers, timeout):
+async def test_a_timeout_may_be_as_long_as_one_likes(client, stand_in, answers, timeout):  # noqa: ASYNC109  a value to be taken
     assert await client((await stand_in(answers(NOBODY))).url, timeout=timeout).workers() == []
 
 
@@ -311,10 +311,15 @@ async def test_tls_refuses_a_stranger_and_tells_it_nothing(client, stand_in, ans
     assert server.requests == []
 
 
-async def test_a_server_without_tls_is_an_os_error_over_https(client, stand_in, answers, fresh_trust):
-    server = await stand_in(answers(NOBODY))
+async def test_a_server_without_tls_is_an_os_error_over_https(client, fresh_trust):
+    async def refuse(reader, writer):
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    listener = await asyncio.start_server(refuse, "127.0.0.1", 0)
     with pytest.raises(OSError):  # noqa: PT011  the TLS library words it
-        await client(server.url.replace("http:", "https:"), timeout=30).workers()
+        await client(f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}").workers()
+    listener.close()
 
 
 # --- cancellation, and what a client does while it waits

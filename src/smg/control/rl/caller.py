@@ -13,7 +13,7 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from smg.control.rl.accounts import ControlAccounts, Result
@@ -22,7 +22,7 @@ from smg.control.rl.refusals import Refusal
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.fleet.worker import Worker
 from smg.net.address import Address, address_of
-from smg.net.capture import CallLimits, capture
+from smg.net.capture import CallLimits, Captured, capture
 from smg.telemetry.logs import get_logger
 
 log = get_logger("smg_rl")
@@ -69,15 +69,29 @@ Listener = Callable[[FinishedCall], None]
 TlsOf = Callable[[Worker], ssl.SSLContext | None]
 
 
+class Send(Protocol):
+    """How a call is made: `net.capture.capture`."""
+
+    async def __call__(
+        self, address: Address, head: bytes, body: bytes, limits: CallLimits, *, tls: ssl.SSLContext | None
+    ) -> Captured: ...
+
+
 class ControlCaller:
     """Calls engines. `tls_of` gives a worker's own certificates, None for the system's."""
 
     def __init__(
-        self, options: ControlOptions, accounts: ControlAccounts, *, tls_of: TlsOf = lambda _worker: None
+        self,
+        options: ControlOptions,
+        accounts: ControlAccounts,
+        *,
+        tls_of: TlsOf = lambda _worker: None,
+        send: Send = capture,
     ) -> None:
         self._options = options
         self._accounts = accounts
         self._tls_of = tls_of
+        self._send = send
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
@@ -125,7 +139,7 @@ class ControlCaller:
             raise UpstreamError("call_upstream_request_error", str(error)) from None
         limits = CallLimits(self._options.timeout_secs, _connect_timeout_secs(worker), MAX_ANSWER_BYTES)
         head = request_head(worker, address, request)
-        captured = await capture(address, head, request.body, limits, tls=self._tls_of(worker))
+        captured = await self._send(address, head, request.body, limits, tls=self._tls_of(worker))
         return answered(worker, captured, int((time.perf_counter() - started) * 1000))
 
     def _ended(self, outcome: Outcome, request: ControlRequest, took_secs: float) -> None:

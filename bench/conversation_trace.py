@@ -18,7 +18,7 @@ ARRIVAL_SECS = 1.0
 THINKING_SECS = 12.0
 SEED = 20_260_101
 
-_WORDS = (
+_VOCABULARY = (
     "account address amount answer article balance before between branch budget cause change claim client clause "
     "contract country course credit customer date decision delay delivery detail document effect error example fee "
     "field form function goal group hour invoice issue item letter level limit list market matter measure message "
@@ -26,7 +26,8 @@ _WORDS = (
     "point policy price problem process product project question rate reason record report request result return "
     "review right risk rule sample section service share side sign source stage state step store subject summary "
     "system table task team term test time title total type unit update user value version view week word work year"
-).split()
+)
+_WORDS = _VOCABULARY.split()
 
 
 @dataclass(frozen=True, slots=True)

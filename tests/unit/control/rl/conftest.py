@@ -1,0 +1,116 @@
+"""Fakes that the tests of the control plane share."""
+
+import asyncio
+import json
+
+import pytest
+
+from smg.control.rl.accounts import ControlAccounts
+from smg.control.rl.caller import ControlCaller, ControlOptions
+from smg.errors import UpstreamError, UpstreamTimeout
+from smg.fleet.breaker import Breaker, BreakerOptions
+from smg.fleet.registry import Registry
+from smg.fleet.spec import WorkerSpec
+from smg.fleet.worker import Status, Worker
+from smg.net.capture import Captured
+from smg.telemetry.metrics import Metrics
+
+
+class Engines:
+    """Stands in for the network. Answers by host: a Captured, "down", "silent", or a gate to wait at first."""
+
+    def __init__(self):
+        self.answers = {}
+        self.sent = []
+        self.under_way = 0
+        self.most_under_way = 0
+        self.cancelled = 0
+
+    async def __call__(self, address, head, body, limits, *, tls):
+        self.sent.append((address.host, head, body, limits, tls))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            answer = self.answers.get(address.host, captured())
+            if isinstance(answer, asyncio.Event):
+                await answer.wait()
+                answer = captured()
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.under_way -= 1
+        if answer == "down":
+            raise UpstreamError("call_upstream_connection_failed", "connection refused")
+        if answer == "silent":
+            raise UpstreamTimeout("call_upstream_timeout", "no answer within 5 s")
+        return answer
+
+    @property
+    def called(self):
+        return [host for host, *_ in self.sent]
+
+
+def captured(status=200, body=b"{}", content_type=b"application/json", *, truncated=False):
+    return Captured(status, content_type, body, truncated)
+
+
+def make_worker(name="a", *, status=Status.READY, **fields):
+    url = fields.pop("url", f"http://{name}")
+    fields.setdefault("spec", WorkerSpec(url=url))
+    fields.setdefault("base_url", url)
+    return Worker(id=name, url=url, breaker=Breaker(BreakerOptions()), status=status, **fields)
+
+
+class Plane:
+    """A caller with everything around it."""
+
+    def __init__(self, **options):
+        self.registry = Registry()
+        self.engines = Engines()
+        self.metrics = Metrics()
+        self.accounts = ControlAccounts(self.metrics)
+        self.heard = []
+        self.caller = ControlCaller(ControlOptions(**options), self.accounts, send=self.engines)
+        self.caller.subscribe(self.heard.append)
+
+    def register(self, *names, **fields):
+        workers = [make_worker(name, **fields) for name in names]
+        for worker in workers:
+            self.registry.add(worker)
+        return workers
+
+    def samples(self, family):
+        """What a counter's series stand at, by label values."""
+        return {labels: child.value for labels, child in family.recorded()}
+
+    def observed(self, family):
+        """How many observations a histogram's series have."""
+        return {labels: child.count for labels, child in family.recorded()}
+
+
+@pytest.fixture
+def plane():
+    return Plane()
+
+
+@pytest.fixture
+def new_plane():
+    return Plane
+
+
+@pytest.fixture(name="captured")
+def _captured():
+    return captured
+
+
+@pytest.fixture(name="make_worker")
+def _make_worker():
+    return make_worker
+
+
+@pytest.fixture
+def show():
+    """JSON read back."""
+    return json.loads

@@ -1,0 +1,167 @@
+import asyncio
+import ssl
+
+import pytest
+
+from smg.control.rl.answers import Answered, Failed
+from smg.control.rl.caller import ControlCaller, ControlOptions, ControlRequest, FinishedCall, request_head
+from smg.fleet.spec import HttpPoolSpec, WorkerSpec
+from smg.net.address import address_of
+
+PAUSE = ControlRequest("POST", "pause", body=b"{}")
+
+
+def head(worker, request=PAUSE):
+    return request_head(worker, address_of(worker.base_url), request)
+
+
+def test_a_head_has_the_requests_own_fields_and_asks_to_end_the_connection(make_worker):
+    request = ControlRequest("POST", "v1/op", "a=%2F&b", [(b"x-request-id", b"1"), (b"content-type", b"x/y")], b"body")
+    assert head(make_worker("engine:8000"), request) == (
+        b"POST /v1/op?a=%2F&b HTTP/1.1\r\nhost: engine:8000\r\naccept: */*\r\nconnection: close\r\n"
+        b"x-request-id: 1\r\ncontent-type: x/y\r\ncontent-length: 4\r\n\r\n"
+    )
+
+
+def test_a_path_is_appended_to_that_of_the_worker(make_worker):
+    assert head(make_worker("h/base")).startswith(b"POST /base/pause HTTP/1.1\r\nhost: h\r\n")
+
+
+def test_the_key_is_the_workers_own(make_worker):
+    assert b"\r\nauthorization: Bearer k\r\n" in head(make_worker(api_key="k"))
+    assert b"authorization" not in head(make_worker())
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "length"),
+    [("GET", b"", None), ("HEAD", b"", None), ("POST", b"", b"0"), ("GET", b"{}", b"2"), ("POST", b"{}", b"2")],
+)
+def test_only_what_could_have_a_body_says_that_it_has_none(make_worker, method, body, length):
+    block = head(make_worker(), ControlRequest(method, "op", body=body))
+    assert (b"content-length" in block) is (length is not None)
+    assert length is None or block.endswith(b"\r\ncontent-length: %b\r\n\r\n" % length)
+
+
+async def test_an_answer_is_wrapped_counted_and_announced(plane, captured):
+    (worker,) = plane.register("a")
+    plane.engines.answers["a"] = captured(500)
+    outcome = await plane.caller.call(worker, PAUSE)
+    assert isinstance(outcome, Answered)
+    assert (outcome.worker, outcome.status, outcome.good) == (worker, 500, False)
+    assert plane.samples(plane.metrics.rl_control_calls) == {("pause", "upstream_error"): 1}
+    assert plane.observed(plane.metrics.rl_control_call_duration_seconds) == {("pause",): 1}
+    assert plane.heard == [FinishedCall(worker, "POST", "pause", b"{}", "upstream_error", 500)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "result", "message"),
+    [
+        ("down", "upstream_unreachable", "unreachable", "upstream `http://a` unreachable: connection refused"),
+        ("silent", "upstream_timeout", "timeout", "upstream `http://a` timed out: no answer within 5 s"),
+    ],
+)
+async def test_an_engine_that_does_not_answer_has_failed(plane, answer, code, result, message):
+    (worker,) = plane.register("a")
+    plane.engines.answers["a"] = answer
+    outcome = await plane.caller.call(worker, PAUSE)
+    assert isinstance(outcome, Failed)
+    assert (outcome.refusal.code, outcome.refusal.message) == (code, message)
+    assert plane.samples(plane.metrics.rl_control_calls) == {("pause", result): 1}
+    assert plane.heard == [FinishedCall(worker, "POST", "pause", b"{}", result, None)]
+    assert plane.engines.called == ["a"]
+
+
+@pytest.mark.parametrize(("url", "mode"), [("grpc://a", "grpc"), ("ipc:///a", "zmq")])
+async def test_only_http_workers_are_called(plane, url, mode):
+    (worker,) = plane.register("a", url=url, connection_mode=mode)
+    outcome = await plane.caller.call(worker, PAUSE)
+    assert (outcome.refusal.code, outcome.refusal.context) == ("unsupported_connection_mode", {"connection_mode": mode})
+    assert plane.engines.called == []
+    assert plane.samples(plane.metrics.rl_control_calls) == {}
+    assert plane.heard == []
+
+
+async def test_a_worker_whose_address_leads_nowhere_is_unreachable(plane, make_worker):
+    outcome = await plane.caller.call(make_worker("a", url="http://:1"), PAUSE)
+    assert outcome.refusal.code == "upstream_unreachable"
+
+
+async def test_the_workers_connection_settings_hold(new_plane, make_worker):
+    plane = new_plane(timeout_secs=77)
+    quick = make_worker("quick", spec=WorkerSpec(url="http://quick", http_pool=HttpPoolSpec(connect_timeout_secs=2)))
+    await plane.caller.call_all([quick, make_worker("plain"), make_worker("bare", spec=None)], PAUSE)
+    limits = {host: limits for host, _, _, limits, _ in plane.engines.sent}
+    assert {host: limit.connect_timeout_secs for host, limit in limits.items()} == {"quick": 2, "plain": 10, "bare": 10}
+    assert {(limit.timeout_secs, limit.max_bytes) for limit in limits.values()} == {(77, 1 << 20)}
+
+
+async def test_a_worker_may_have_certificates_of_its_own(plane, make_worker):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    worker = make_worker("a")
+
+    def tls_of(asked):
+        return context if asked is worker else None
+
+    caller = ControlCaller(ControlOptions(), plane.accounts, tls_of=tls_of, send=plane.engines)
+    await caller.call_all([worker, make_worker("b")], PAUSE)
+    assert [tls for *_, tls in plane.engines.sent] == [context, None]
+
+
+async def test_a_listener_that_fails_spoils_no_call(plane):
+    (worker,) = plane.register("a")
+    heard = []
+
+    def fail(call):
+        raise RuntimeError("a listener's own fault")
+
+    plane.caller.subscribe(fail)
+    plane.caller.subscribe(heard.append)
+    assert (await plane.caller.call(worker, PAUSE)).good
+    assert len(heard) == 1
+
+
+async def test_a_body_is_shared_by_all_calls(plane, make_worker):
+    request = ControlRequest("POST", "op", body=b"x" * 10_000)
+    await plane.caller.call_all([make_worker("a"), make_worker("b")], request)
+    assert all(body is request.body for _, _, body, _, _ in plane.engines.sent)
+
+
+async def test_every_target_is_called_once_within_the_window(new_plane, make_worker, eventually):
+    plane = new_plane(window=3)
+    workers = [make_worker(f"w{number}") for number in range(10)]
+    outcomes = await plane.caller.call_all(workers, PAUSE)
+    assert {outcome.worker.id for outcome in outcomes} == {worker.id for worker in workers}
+    assert plane.engines.called == [worker.id for worker in workers]
+    assert plane.engines.most_under_way == 3
+
+
+async def test_a_call_that_ends_makes_room_for_the_next(new_plane, make_worker, eventually):
+    plane = new_plane(window=2)
+    slow = plane.engines.answers["w0"] = asyncio.Event()
+    running = asyncio.ensure_future(plane.caller.call_all([make_worker(f"w{n}") for n in range(6)], PAUSE))
+    await eventually(lambda: len(plane.heard) == 5)
+    assert plane.engines.under_way == 1
+    assert not running.done()
+    slow.set()
+    assert len(await running) == 6
+
+
+async def test_a_window_wider_than_the_fleet_is_no_trouble(new_plane, make_worker):
+    plane = new_plane(window=10_000_000)
+    assert len(await plane.caller.call_all([make_worker("a"), make_worker("b")], PAUSE)) == 2
+    assert await plane.caller.call_all([], PAUSE) == []
+
+
+async def test_cancelling_ends_what_is_under_way_and_starts_nothing(new_plane, make_worker, eventually):
+    plane = new_plane(window=2)
+    workers = [make_worker(f"w{number}") for number in range(6)]
+    plane.engines.answers.update({worker.id: asyncio.Event() for worker in workers[1:]})
+    running = asyncio.ensure_future(plane.caller.call_all(workers, PAUSE))
+    await eventually(lambda: plane.engines.called == ["w0", "w1", "w2"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert running.cancelled()
+    assert (plane.engines.under_way, plane.engines.cancelled) == (0, 2)
+    assert plane.engines.called == ["w0", "w1", "w2"]
+    assert [call.worker.id for call in plane.heard] == ["w0"]
+    assert plane.samples(plane.metrics.rl_control_calls) == {("pause", "ok"): 1}
