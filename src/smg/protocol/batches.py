@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
 
 import msgspec
+from msgspec import Raw
 
-from smg.protocol.requests import ABSENT, ChatRequest, CompletionRequest, GenerateRequest, Request
+from smg.protocol.requests import ChatRequest, CompletionRequest, GenerateRequest, Request
+
+# Looked at before anything is decoded: a single list of ids can be very long.
+_LISTS = re.compile(rb"\s*\[\s*\[")
+_rows = msgspec.json.Decoder(list[Raw])
 
 
 def choices(request: Request) -> int:
     """How many completions of each prompt are asked for."""
     return getattr(request, "n", None) or 1
-
-
-_ids = msgspec.json.Decoder(list[Any] | None)
 
 
 def batch_size(request: Request) -> int | None:
@@ -28,9 +30,10 @@ def batch_size(request: Request) -> int | None:
     if type(request) is CompletionRequest:
         return len(request.prompt) if type(request.prompt) is list else None
     if type(request) is GenerateRequest:
-        if type(request.text) is list:
-            return len(request.text)
-        if request.input_ids is not ABSENT:
-            ids = _ids.decode(request.input_ids)
-            return len(ids) if ids and type(ids[0]) is list else None
+        return len(request.text) if type(request.text) is list else _id_lists(request.input_ids)
     return None
+
+
+def _id_lists(ids: Raw) -> int | None:
+    """The number of lists of token ids, if it is lists; what else it may be is the engine's to judge."""
+    return len(_rows.decode(ids)) if _LISTS.match(ids) else None

@@ -27,6 +27,9 @@ REMOVED: Final = Removed.REMOVED
 Edits = dict[str, "bytes | Raw | Removed"]
 """Member name -> its new JSON text, or REMOVED."""
 
+# From here on, looking for a member's name is much cheaper than taking the object apart.
+_LARGE_BYTES = 16 * 1024
+
 _members = msgspec.json.Decoder(dict[str, Raw])
 _encoder = msgspec.json.Encoder()
 
@@ -43,14 +46,17 @@ def members(body: bytes | Raw) -> dict[str, Raw]:
 def edit(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
     """`body` with some top-level members replaced, added (at the end) or removed.
 
-    Without edits it is the same object. Otherwise a repeated member collapses to its last value, and white
-    space between the members is not kept. New values must be valid JSON; nothing checks them.
+    Without edits it is the same object; what is only new is put behind a large object as it stands. Otherwise a
+    repeated member collapses to its last value, and white space between the members is not kept. New values must be
+    valid JSON; nothing checks them.
 
     Raises:
         ValueError: `body` is no JSON object.
     """
     if not edits:
         return body
+    if len(body) > _LARGE_BYTES and _adds_only(body, edits):
+        return _append(body, edits)
     found = members(body)
     for name, value in edits.items():
         if value is REMOVED:
@@ -58,3 +64,14 @@ def edit(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
         else:
             found[name] = value if type(value) is Raw else Raw(value)
     return _encoder.encode(found)
+
+
+def _adds_only(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bool:
+    return not any(value is REMOVED or b'"%b"' % name.encode() in body for name, value in edits.items())
+
+
+def _append(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
+    """Add members that the object does not have, without taking it apart."""
+    added = b"".join([b",%b:%b" % (msgspec.json.encode(name), bytes(value)) for name, value in edits.items()])  # type: ignore[arg-type]  # nothing is removed here
+    end = body.rindex(b"}")
+    return b"%b%b%b" % (body[:end], added, body[end:])

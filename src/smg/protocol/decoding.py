@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from smg.protocol.decisions import DecisionsRequest
 from smg.protocol.failures import ParseFailure
 from smg.protocol.model_member import take_model, tally
 from smg.protocol.requests import (
@@ -34,6 +35,7 @@ KINDS: tuple[type[Request], ...] = (
     EmbeddingRequest,
     ClassifyRequest,
     RerankRequest,
+    DecisionsRequest,
 )
 
 _DECODERS: dict[type[Request], msgspec.json.Decoder[Any]] = {

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from smg.protocol.decisions import DecisionsRequest, question_texts
 from smg.protocol.prompts import prompt_text
 from smg.protocol.requests import (
     ABSENT,
@@ -78,6 +79,11 @@ def _of_rerank(request: RerankRequest) -> PromptCost:
     return _of_texts([request.query + text for text in documents] or [request.query])
 
 
+def _of_decisions(request: DecisionsRequest) -> PromptCost:
+    """The evidence once, and what is asked about it."""
+    return PromptCost(_of_texts([prompt_text(request), *question_texts(request)]).tokens)
+
+
 _COST_OF: dict[type[Request], Callable[[Any], PromptCost]] = {
     ChatRequest: lambda request: _of_texts([prompt_text(request)]),
     CompletionRequest: lambda request: _of_batch(request.prompt),
@@ -85,4 +91,5 @@ _COST_OF: dict[type[Request], Callable[[Any], PromptCost]] = {
     EmbeddingRequest: lambda request: _of_input(request.input),
     ClassifyRequest: lambda request: _of_input(request.input),
     RerankRequest: _of_rerank,
+    DecisionsRequest: _of_decisions,
 }

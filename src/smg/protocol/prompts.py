@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from smg.protocol.decisions import DecisionsRequest, evidence_text
 from smg.protocol.messages import Content
 from smg.protocol.requests import (
     ABSENT,
@@ -121,4 +122,5 @@ _TEXT_OF: dict[type[Request], Callable[[Any], str]] = {
     EmbeddingRequest: _input_text,
     ClassifyRequest: _input_text,
     RerankRequest: lambda request: request.query,
+    DecisionsRequest: evidence_text,
 }

@@ -15,6 +15,17 @@ from typing import Any
 
 import msgspec
 
+from smg.protocol.decisions import DecisionsRequest
+from smg.protocol.decisions_limits import (
+    MAX_IDENTIFIER_CHARS,
+    MAX_IMAGES,
+    MAX_PART_CHARS,
+    MAX_WORDING_CHARS,
+    count_images,
+    long_parts,
+    long_wordings,
+    remote_images,
+)
 from smg.protocol.messages import Root, User
 from smg.protocol.requests import (
     ChatRequest,
@@ -215,10 +226,49 @@ _RERANK = (
     _at_least("top_n", 1),
 )
 
+
+def _at_most_chars(field: str, most: int) -> Rule:
+    return Rule(
+        field,
+        f"must have at most {most} characters",
+        lambda value, _: len(value) <= most,
+        sent=lambda value: f"{len(value)} characters",
+    )
+
+
+def _none_at(field: str, says: str, offending: Callable[[Any], list[str]]) -> Rule:
+    """The rule that a look at all of a member finds no offending place."""
+
+    def places(value: Any) -> str:
+        found = offending(value)
+        return ", ".join(found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
+
+    return Rule(field, says, lambda value, _: not offending(value), sent=lambda value: f"others in {places(value)}")
+
+
+_DECISIONS = (
+    _at_most_chars("model", MAX_WORDING_CHARS),
+    _at_most_chars("safety_identifier", MAX_IDENTIFIER_CHARS),
+    _none_at("input", f"text parts must have at most {MAX_PART_CHARS} characters", long_parts),
+    _none_at("input", "images must be inline, as data:image/...;base64,...", remote_images),
+    Rule(
+        "input",
+        f"must have at most {MAX_IMAGES} images",
+        lambda value, _: count_images(value) <= MAX_IMAGES,
+        sent=lambda value: str(count_images(value)),
+    ),
+    _none_at(
+        "questions",
+        f"instructions, names, descriptions and labels must have at most {MAX_WORDING_CHARS} characters",
+        long_wordings,
+    ),
+)
+
 RULES: dict[type[Request], tuple[Rule, ...]] = {
     ChatRequest: _CHAT,
     CompletionRequest: _COMPLETIONS,
     RerankRequest: _RERANK,
+    DecisionsRequest: _DECISIONS,
 }
 """The rules of each validated kind, in the order in which violations are reported."""
 
@@ -229,12 +279,23 @@ class _Plan:
 
     read: Callable[[Any], tuple[Any, ...]]
     rules: tuple[tuple[Rule, ...], ...]
+    checks: tuple[tuple[Holds, ...], ...]
 
     @classmethod
     def of(cls, rules: tuple[Rule, ...]) -> _Plan:
         fields = list(dict.fromkeys(rule.field for rule in rules))
         grouped = tuple(tuple(rule for rule in rules if rule.field == field) for field in fields)
-        return cls(attrgetter(*fields), grouped)
+        return cls(attrgetter(*fields), grouped, tuple(tuple(rule.holds for rule in group) for group in grouped))
+
+    def messages(self, request: Request) -> list[str]:
+        """What to tell the caller of a request that breaks some of the rules."""
+        return [
+            rule.message(request)
+            for value, rules in zip(self.read(request), self.rules, strict=True)
+            if value is not None
+            for rule in rules
+            if not rule.holds(value, request)
+        ]
 
 
 _PLANS = {kind: _Plan.of(rules) for kind, rules in RULES.items()}
@@ -243,13 +304,11 @@ _PLANS = {kind: _Plan.of(rules) for kind, rules in RULES.items()}
 def violations(request: Request) -> list[str]:
     """What `request` violates, one message a rule; empty if nothing, or if its kind has no rules."""
     plan = _PLANS.get(type(request))
-    found: list[str] = []
     if plan is None:
-        return found
-    for value, rules in zip(plan.read(request), plan.rules, strict=True):
-        if value is None:
-            continue
-        for rule in rules:
-            if not rule.holds(value, request):
-                found.append(rule.message(request))  # noqa: PERF401  see _no_root
-    return found
+        return []
+    for value, checks in zip(plan.read(request), plan.checks):  # noqa: B905  of one length, and on the hot path
+        if value is not None:
+            for holds in checks:
+                if not holds(value, request):
+                    return plan.messages(request)
+    return []

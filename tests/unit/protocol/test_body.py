@@ -75,3 +75,22 @@ def test_an_edit_changes_its_members_and_no_byte_of_any_other_value(document, ch
     kept = [name for name in document if name in expected]
     assert list(members(edited))[: len(kept)] == kept
     json.loads(edited)
+
+
+LARGE = b'{"model": "m", "padding": "' + b"p" * 20_000 + b'", "n" : 1.50 } \n'
+
+
+def test_new_members_of_a_large_body_are_put_behind_it_and_nothing_else_changes():
+    edited = edit(LARGE, {"a": b"1", "b": b'"x"'})
+    assert edited == LARGE.rstrip()[:-1] + b',"a":1,"b":"x"} \n'
+    assert json.loads(edited) == {**json.loads(LARGE), "a": 1, "b": "x"}
+
+
+@pytest.mark.parametrize("edits", [{"n": b"2"}, {"n": REMOVED}, {"a": b"1", "model": b'"other"'}])
+def test_a_member_that_a_large_body_has_is_never_there_twice(edits):
+    pairs = json.loads(edit(LARGE, edits), object_pairs_hook=list)
+    assert len({name for name, _ in pairs}) == len(pairs)
+    expected = {**json.loads(LARGE), **{name: json.loads(value) for name, value in edits.items() if value is not REMOVED}}
+    for name in [name for name, value in edits.items() if value is REMOVED]:
+        del expected[name]
+    assert dict(pairs) == expected
