@@ -23,7 +23,7 @@ demo: setup ## Run a gateway on :30000 in front of two simulated engines
 
 test: setup ## Lint, types, layers and every test
 	$(MAKE) --no-print-directory lint types
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 lint: setup ## Style and import layers
 	$(BIN)/ruff check .

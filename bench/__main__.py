@@ -1,26 +1,17 @@
 """The command: `python -m bench`, from the root of the repository."""
 
 import argparse
-import os
-import resource
-import signal
-import sys
 from pathlib import Path
-from typing import NoReturn
 
-from bench import machine, published, report
+from bench import machine, published, report, start
 from bench.gateways import Side, our_side, published_side
 from bench.processes import Children
 from bench.race import Outcome, race
 from bench.runs import Figures
-from bench.stage import Settings, Stage
+from bench.stage import Stage
+from bench.start import PAGE, ROOT
 from bench.stats import Spread
 from bench.workloads import WORKLOADS, Workload
-
-_ROOT = Path(__file__).resolve().parent.parent
-_PAGE = _ROOT / "docs" / "benchmarks.md"
-# 1,000 streams cost a gateway 2,000 descriptors; the common default is 1,024.
-_OPEN_FILES = 16_384
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -31,9 +22,9 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=5.0, help="measured time of a timed run (%(default)s)")
     parser.add_argument("--pairs", type=int, default=5, help="runs of each side (%(default)s)")
     parser.add_argument("--ours-cmd", help="our gateway's command, up to `launch` (default: this checkout)")
-    parser.add_argument("--state-dir", type=Path, default=_ROOT / ".bench", help="results and logs (.bench)")
+    parser.add_argument("--state-dir", type=Path, default=start.STATE_DIR, help="results and logs (.bench)")
     parser.add_argument("--published-venv", type=Path, help="where the published gateway is or will be installed")
-    parser.add_argument("--write", action="store_true", help=f"write the table to docs/{_PAGE.name}")
+    parser.add_argument("--write", action="store_true", help=f"write the table to docs/{PAGE.name}")
     args = parser.parse_args(argv)
     if args.write and (args.only or args.gateway != "both"):
         parser.error("--write needs all workloads and both gateways: the page shows one complete run")
@@ -44,9 +35,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     args = parse_args()
-    signal.signal(signal.SIGTERM, _stop)
-    _raise_open_files()
-    settings = _settings(args)
+    settings = start.prepare(args.state_dir, seconds=args.seconds, pairs=args.pairs)
     sides = _sides(args)
     facts = machine.facts() | {side.name: f"smg {side.version}" for side in sides}
     outcomes: list[Outcome] = []
@@ -62,7 +51,7 @@ def main() -> int:
         print(f"note: {note}")
     failed = any(outcome.failure for outcome in outcomes)
     if args.write and not failed:
-        report.write_page(_PAGE, report.markdown(outcomes, facts))
+        report.write_page(PAGE, "bench", report.markdown(outcomes, facts))
     return int(failed)
 
 
@@ -82,21 +71,10 @@ def _race(stage: Stage, workload: Workload, sides: list[Side]) -> Outcome:
     return outcome
 
 
-def _settings(args: argparse.Namespace) -> Settings:
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2:
-        sys.exit("the race needs two cores: one for the gateway, one for the load side")
-    os.sched_setaffinity(0, {cores[1]})  # the harness must not disturb the gateway's core either
-    state_dir = args.state_dir.absolute()
-    state_dir.mkdir(parents=True, exist_ok=True)
-    (state_dir / ".gitignore").write_text("*\n")
-    return Settings(_ROOT, state_dir, args.seconds, args.pairs, gateway_core=cores[0], load_core=cores[1])
-
-
 def _sides(args: argparse.Namespace) -> list[Side]:
     sides = []
     if args.gateway != "published":
-        sides.append(our_side(_ROOT, args.ours_cmd))
+        sides.append(our_side(ROOT, args.ours_cmd))
     if args.gateway != "ours":
         venv = (args.published_venv or args.state_dir / "published").absolute()
         published.ensure_installed(venv)
@@ -104,18 +82,5 @@ def _sides(args: argparse.Namespace) -> list[Side]:
     return sides
 
 
-def _raise_open_files() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    soft = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def _stop(_signal: int, _frame: object) -> NoReturn:
-    raise SystemExit(143)  # unwinds through `Children`, as Ctrl-C does
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    start.run(main)

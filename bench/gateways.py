@@ -57,6 +57,7 @@ class Gateway:
 
     process: subprocess.Popen[str]
     port: int
+    metrics_port: int
     log: Path
     ready_secs: float = 0.0  # from the start of its process to the first ready answer
     all_ready_secs: float = 0.0  # and to the one that counts every worker
@@ -95,7 +96,7 @@ def launch(
     log = cwd / f"{side.name}.log"
     started_at = time.perf_counter()
     process = children.start(argv, core=core, env=side.env, cwd=cwd, output=log)
-    gateway = Gateway(process, port, log)
+    gateway = Gateway(process, port, metrics_port, log)
     try:
         _await_workers(gateway, started_at, len(worker_ports))
     except ChildFailedError:

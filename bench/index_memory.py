@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.selection import Row, fleet, make, table
+from bench.report import aligned
+from bench.selection import Row, fleet, make
 from smg.fleet.hints import Hints
 
 PROMPTS = 1_000_000
@@ -36,7 +37,7 @@ def main() -> int:
         return 0
     print(f"{args.prompts:,} distinct prompts of {PROMPT_BYTES:,} bytes, one after the other")
     rows = ((memory.shown, f"{found['held']:,.0f} {memory.held}", *_cells(found)) for memory, found in filled)
-    print(table(("index", "holds", "memory", "each", "longest"), rows))
+    print(aligned([("index", "holds", "memory", "each", "longest"), *rows]))
     return 0
 
 

@@ -50,7 +50,7 @@ async def register(port: int, workers: Sequence[int]) -> None:
 
 async def until_ready(port: int, count: int) -> None:
     client = await PlainClient.to(port)
-    while await _ready(client, port) < count:
+    while await _ready(client, port) < count:  # noqa: ASYNC110  the gateway can only be asked
         await asyncio.sleep(_POLL_SECS)
     client.close()
 

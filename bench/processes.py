@@ -76,7 +76,12 @@ class Children:
         self._running.remove(child)
 
     def finish(self, child: subprocess.Popen[str], timeout_secs: float) -> dict[str, float]:
-        """Wait for a piped child and return the JSON object it printed."""
+        """Wait for a piped child and return the figures it printed."""
+        figures: dict[str, float] = self.output(child, timeout_secs)
+        return figures
+
+    def output(self, child: subprocess.Popen[str], timeout_secs: float) -> Any:
+        """Wait for a piped child and return the JSON it printed."""
         try:
             out, err = child.communicate(timeout=timeout_secs)
         except subprocess.TimeoutExpired:
@@ -85,8 +90,7 @@ class Children:
             self.kill(child)
         if child.returncode:
             raise ChildFailedError(err.strip()[-2000:] or f"exit status {child.returncode}")
-        figures: dict[str, float] = json.loads(out)
-        return figures
+        return json.loads(out)
 
 
 def read_json_line(child: subprocess.Popen[str]) -> Any:

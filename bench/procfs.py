@@ -1,4 +1,4 @@
-"""What the kernel knows about a process: processor time and resident memory, children included."""
+"""What the kernel knows about a process: processor time, resident memory, sockets and threads."""
 
 import contextlib
 import os
@@ -52,6 +52,19 @@ def rss_kb(pids: Sequence[int]) -> int:
 def pss_kb(pids: Sequence[int]) -> int:
     """Resident memory, each shared page divided by the number of processes that map it."""
     return sum(_field_kb(_PROC / str(pid) / "smaps_rollup", "Pss:") for pid in pids)
+
+
+def sockets(pid: int) -> int:
+    """How many sockets a process has open."""
+    count = 0
+    for descriptor in (_PROC / str(pid) / "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since the list was made
+            count += str(descriptor.readlink()).startswith("socket:")
+    return count
+
+
+def threads(pid: int) -> int:
+    return len(list((_PROC / str(pid) / "task").iterdir()))
 
 
 def _field_kb(path: Path, name: str) -> int:

@@ -1,14 +1,13 @@
 """The result page, the terminal table and the raw figures: three views of the same outcomes."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.race import OTHERS_LIMIT, Outcome
 from bench.stats import Spread
 from bench.workloads import Measure
 
-BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
 _VERDICTS = {True: "met", False: "missed", None: "-"}
 _HEADINGS = ("workload", "measure", "ours", "published", "ratio", "target", "verdict")
 # Unit -> divisor, the unit shown, decimals.
@@ -78,29 +77,38 @@ def notes(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def terminal_table(outcomes: Sequence[Outcome]) -> str:
-    lines = [_HEADINGS, *rows(outcomes)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADINGS))]
+    return aligned([_HEADINGS, *rows(outcomes)])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Rows of cells in columns."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
 
 
+def markdown_table(headings: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    return ["| " + " | ".join(cells) + " |" for cells in (headings, ("---",) * len(headings), *body)]
+
+
 def markdown(outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> str:
     """The generated section of the page, without its markers."""
-    table = [_HEADINGS, ("---",) * len(_HEADINGS), *rows(outcomes)]
-    lines = ["| " + " | ".join(cells) + " |" for cells in table]
+    lines = markdown_table(_HEADINGS, rows(outcomes))
     lines += ["", *(f"- {name}: {fact}" for name, fact in facts.items())]
     lines += [f"- Note: {note}" for note in notes(outcomes)]
     return "\n".join(lines)
 
 
-def write_page(page: Path, section: str) -> None:
-    """Replace what stands between the markers; raises `ValueError` when the page has none."""
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{page.name} has no {BEGIN} ... {END} section")
-    page.write_text(f"{before}{BEGIN}\n{section}\n{END}{after}")
+def write_page(page: Path, name: str, section: str) -> None:
+    """Replace what stands between a section's markers; raises `ValueError` when the page has none."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, begun, rest = page.read_text().partition(begin)
+    _, ended, after = rest.partition(end)
+    if not (begun and ended):
+        raise ValueError(f"{page.name} has no {begin} ... {end} section")
+    page.write_text(f"{before}{begin}\n{section}\n{end}{after}")
 
 
 def write_raw(path: Path, outcomes: Sequence[Outcome], facts: Mapping[str, str]) -> None:

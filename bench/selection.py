@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.report import aligned
 from smg.fleet.breaker import Breaker, BreakerOptions
 from smg.fleet.hints import NO_HINTS, Hints
 from smg.fleet.policies import POLICIES, load
@@ -26,8 +27,6 @@ FLEETS = (10, 100, 1000)
 REQUESTS = 64
 BATCHES = 5
 KIB = 1024
-
-Cells = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,8 @@ def main() -> int:
         print(json.dumps(figures(costs)))
     else:
         shown = ((row.policy, row.shown, *(f"{us:.2f} µs" for us in costs_us)) for row, costs_us in costs)
-        print(table(("policy", "requests", *(f"{count:,} workers" for count in FLEETS)), shown))
+        headings = ("policy", "requests", *(f"{count:,} workers" for count in FLEETS))
+        print(aligned([headings, *shown]))
     return 0
 
 
@@ -156,14 +156,6 @@ def fleet(count: int) -> tuple[Worker, ...]:
             report=LoadReport(waiting_requests=chance.randrange(4), token_usage=chance.random()),
         )
         for number, url in ((number, f"http://10.0.{number // 250}.{number % 250}:8000") for number in range(count))
-    )
-
-
-def table(headings: Cells, rows: Iterable[Cells]) -> str:
-    lines = [headings, *rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
 
 

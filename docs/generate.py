@@ -36,9 +36,24 @@ MEANINGS: Final = {
     "request_body_too_large": "The request body exceeds `--max-payload-size`.",
     "admission_queue_full": "All places are taken and the queue is full, or the rate is reached. Come back later.",
     "admission_queue_timeout": "The request waited for `--queue-timeout-secs` and got no place.",
-    "no_available_workers": "Workers serve this model, but none may take a request now: not ready, breaker open, or "
-    "the policy selects none of them. Also: the request names no model and no worker is registered.",
+    "scheduler_queue_full": "The queue of the request's class is full, or the rate is reached. Come back later.",
+    "scheduler_queue_timeout": "The request waited as long as its class allows and got no slot.",
+    "scheduler_preempted": "A request of a higher class took the slot before anything was answered. The answer carries "
+    "`X-SMG-Preempted: true`; send the request again.",
+    "scheduler_client_cancelled": "Never sent: the client left while it waited for a slot. The access line says so.",
+    "tenant_rate_limit_exceeded": "The tenant has used up its tokens or requests of a minute. `Retry-After` says when "
+    "they suffice again; without it the request alone asks for more than a minute holds.",
+    "no_available_workers": "Workers serve this model, but none may take a request now: not ready, breaker open, "
+    "overloaded beside others that are out, or the policy selects none of them. Also: the request names no model and "
+    "no worker is registered.",
     "no_workers": "A route that passes a question on to one worker (`GET /get_server_info` and its like) found none.",
+    "unsupported_decisions_request": "An SGLang worker was chosen for a Decisions request that asks for what SGLang "
+    "cannot do; the message says what.",
+    "decisions_not_supported": "Workers serve this model, but none that can answer Decisions.",
+    "no_compatible_pd_pair": "Prefill and decode workers are registered, and none of the first fits any of the second: "
+    "their engines, KV connectors or cache layouts differ.",
+    "worker_overload_protection_shed": "All workers that could take the request are overloaded and otherwise well. Not "
+    "tried again: come back after `Retry-After`, which is `--load-monitor-interval` in whole seconds.",
     "call_upstream_connection_failed": "The worker could not be connected to.",
     "call_upstream_request_error": "The worker closed the connection before it answered, or its answer is no HTTP/1.1.",
     "call_upstream_timeout": "The worker did not accept a connection in time, or the exchange took longer than "
@@ -46,6 +61,16 @@ MEANINGS: Final = {
     "read_response_body_failed": "The worker broke its answer off. Of a stream that has begun the client gets an error "
     "event instead.",
     "upstream_response_too_large": "The worker's answer exceeds `--max-payload-size` and is no stream.",
+    "invalid_decisions_response": "An SGLang worker answered a Decisions request with what cannot be relied on.",
+    "prefill_request_failed": "The prefill worker could not be reached, or broke its answer off.",
+    "prefill_bad_request": "The prefill engine answered 400; the message quotes it.",
+    "prefill_internal_error": "The prefill engine answered 500; the message quotes it.",
+    "prefill_unavailable": "The prefill engine answered 503; the message quotes it.",
+    "prefill_upstream_error": "The prefill engine answered with another error. The status is the engine's; the message "
+    "quotes it.",
+    "decode_request_failed": "The decode worker could not be reached. What it answers itself is relayed.",
+    "embeddings_not_supported": "Workers come in prefill/decode pairs, and embeddings cannot be made in two halves.",
+    "classify_not_supported": "Workers come in prefill/decode pairs, and a text cannot be classified in two halves.",
     "internal_error": "A fault of the gateway. The log has the traceback under the request's path.",
 }
 
@@ -93,7 +118,8 @@ connection ends.
 
 A worker's error is relayed as it is: status, body and headers, without `X-SMG-Error-Code`.
 
-The worker API has codes of its own, see [Workers](../guides/workers.md#errors).
+The worker API has codes of its own, see [Workers](../guides/workers.md#errors), and so has the RL control plane, see
+[RL](../guides/rl.md#refusals).
 """
 
 _METRICS_INTRODUCTION: Final = """\
@@ -122,12 +148,16 @@ Summaries give the quantiles {quantiles} over their newest {window} observations
 
 # Heading, and what the names under it begin with. The first that fits decides.
 _GROUPS: Final = (
-    ("HTTP", "smg_http_"),
-    ("Admission", "smg_admission_"),
-    ("Inference requests", "smg_router_"),
-    ("Workers", "smg_worker_"),
-    ("Discovery", "smg_discovery_"),
-    ("Routing", "smg_"),
+    ("HTTP", ("smg_http_",)),
+    ("Admission", ("smg_admission_",)),
+    ("Priority scheduler", ("smg_scheduler_",)),
+    ("Inference requests", ("smg_router_",)),
+    ("Engine load and overload", ("smg_engine_", "smg_workers_overloaded", "smg_worker_overload_")),
+    ("Workers", ("smg_worker_",)),
+    ("Discovery", ("smg_discovery_",)),
+    ("Prefill/decode pairs", ("smg_pd_",)),
+    ("RL control plane", ("smg_rl_",)),
+    ("Routing", ("smg_",)),
 )
 
 
@@ -159,8 +189,8 @@ def metrics_page() -> str:
     """The page of metrics, by subject."""
     blocks = [_METRICS_INTRODUCTION]
     left = list(TABLE)
-    for title, prefix in _GROUPS:
-        members = [row for row in left if row.name.startswith(prefix)]
+    for title, prefixes in _GROUPS:
+        members = [row for row in left if row.name.startswith(prefixes)]
         left = [row for row in left if row not in members]
         blocks.append(f"## {title}\n\n{table(('metric', 'type', 'labels', 'meaning'), map(_metric_facts, members))}")
     assert not left, "a metric of another prefix needs a heading"

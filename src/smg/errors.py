@@ -56,6 +56,9 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     # Placement. A worker may come back while the request waits for its next attempt.
     "no_available_workers": ErrorKind(503, "gateway", retryable=True, retry_after_secs=1),
     "no_workers": ErrorKind(503, "gateway"),
+    # Known only once a worker is chosen: others may be able to.
+    "unsupported_decisions_request": ErrorKind(400, "downstream"),
+    "decisions_not_supported": ErrorKind(501, "gateway"),
     "no_compatible_pd_pair": ErrorKind(503, "gateway"),
     # Trying again at once would only add to the load; the Retry-After is the time to the next load reports.
     "worker_overload_protection_shed": ErrorKind(503, "gateway", retry_after_secs=10),
@@ -65,6 +68,7 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     "call_upstream_timeout": ErrorKind(504, "upstream", retryable=True),
     "read_response_body_failed": ErrorKind(500, "upstream", retryable=True),
     "upstream_response_too_large": ErrorKind(502, "upstream", retryable=True),
+    "invalid_decisions_response": ErrorKind(502, "upstream", retryable=True),
     # One leg of a prefill/decode pair; an engine that answered gives the answer its own status.
     "prefill_request_failed": ErrorKind(502, "upstream", retryable=True),
     "prefill_bad_request": ErrorKind(400, "upstream"),
@@ -72,6 +76,9 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     "prefill_unavailable": ErrorKind(503, "upstream", retryable=True),
     "prefill_upstream_error": ErrorKind(502, "upstream", retryable=True),
     "decode_request_failed": ErrorKind(502, "upstream", retryable=True),
+    # What cannot be done in two halves.
+    "embeddings_not_supported": ErrorKind(501, "downstream"),
+    "classify_not_supported": ErrorKind(501, "downstream"),
     # A fault of our own.
     "internal_error": ErrorKind(500, "gateway"),
 }
@@ -119,9 +126,12 @@ class PlacementError(GatewayError):
 
 
 class UpstreamError(GatewayError):
-    """A worker, or the way to it, failed before it answered in full. `worker` says which, where there are several."""
+    """A worker, or the way to it, failed before it answered in full. `worker` says which, where there are several;
+    `answered` that it is the worker itself that says so.
+    """
 
     worker: object = None
+    answered: bool = False
 
 
 class UpstreamTimeout(UpstreamError):  # noqa: N818  the field calls it a timeout

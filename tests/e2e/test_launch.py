@@ -46,7 +46,16 @@ def test_addresses_that_are_taken_are_named():
             sock = stack.enter_context(socket.socket())
             sock.bind(("127.0.0.1", number))
             sock.listen()
-        flags = ["--host", "127.0.0.1", "--port", port, "--prometheus-host", "127.0.0.1", "--prometheus-port", metrics_port]
+        flags = [
+            "--host",
+            "127.0.0.1",
+            "--port",
+            port,
+            "--prometheus-host",
+            "127.0.0.1",
+            "--prometheus-port",
+            metrics_port,
+        ]
         status, _, stderr = run("launch", *flags)
     assert status == 2
     first, second = stderr.splitlines()

@@ -226,7 +226,9 @@ def test_a_client_that_gives_a_stream_up_stops_the_engine(client, engines, fault
         return all(state["running"] == state["waiting"] == 0 for state in states)
 
     eventually(idle, "rest at the engines")
-    rows = json.loads(get(f"{client.base_url}".removesuffix("v1/") + "workers", {"authorization": f"Bearer {KEY}"}).body)
+    rows = json.loads(
+        get(f"{client.base_url}".removesuffix("v1/") + "workers", {"authorization": f"Bearer {KEY}"}).body
+    )
     assert [row["load"] for row in rows["workers"]] == [0, 0]
 
 

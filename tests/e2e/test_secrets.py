@@ -17,7 +17,12 @@ BODY = "words-of-a-user-81f2"
 
 def traffic(gateway, headers):
     """Requests that are served, refused, retried and lost."""
-    for body in (chat(BODY, max_tokens=2), chat(BODY, model="nobody"), chat(BODY, temperature=9), b'{"' + BODY.encode()):
+    for body in (
+        chat(BODY, max_tokens=2),
+        chat(BODY, model="nobody"),
+        chat(BODY, temperature=9),
+        b'{"' + BODY.encode(),
+    ):
         post(f"{gateway.url}{CHAT}?key={CALLER_KEY}", body, headers)
     get(f"{gateway.url}/v1/models", headers)
     get(f"{gateway.url}/nowhere?key={CALLER_KEY}", headers)
@@ -46,7 +51,11 @@ def test_no_secret_is_written_anywhere(tmp_path, log_format):
         ):
             traffic(gateway, headers)
         get(f"{gateway.url}/{API_KEY}", authorized)
-        for method, body in (("PATCH", {"api_key": WORKER_KEY}), ("PUT", spec), ("PATCH", {"api_key": WORKER_KEY + "\n"})):
+        for method, body in (
+            ("PATCH", {"api_key": WORKER_KEY}),
+            ("PUT", spec),
+            ("PATCH", {"api_key": WORKER_KEY + "\n"}),
+        ):
             pages.append(ask(method, f"{gateway.url}{worker['location']}", body, authorized).text)
         pages += [post(f"{gateway.url}/workers", {"url": f"nonsense:{BODY}", "api_key": WORKER_KEY}, authorized).text]
         pages += [get(f"{gateway.url}/workers", authorized).text, get(gateway.metrics_url).text]

@@ -150,6 +150,7 @@ async def test_every_inference_route_answers():
             "/v1/rerank": {"query": "a", "documents": ["b"]},
             "/rerank": {"query": "a", "documents": ["b"]},
             "/v1/classify": {"input": "a"},
+            "/v1/systemone": {"state": "a", "questions": {"q": {"type": "noul", "instructions": "b"}}},
         }.items():
             assert (await ask(running, "POST", path, body))[0] == 200, path
 

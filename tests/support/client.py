@@ -110,6 +110,13 @@ class Client:
         size = int(await within(self.reader.readuntil(b"\r\n")), 16)
         return (await within(self.reader.readexactly(size + 2)))[:-2]
 
+    async def rest_of_body(self):
+        """The payload of all chunks up to the end of the body."""
+        pieces = []
+        while piece := await self.chunk():
+            pieces.append(piece)
+        return b"".join(pieces)
+
     async def rest(self):
         """Everything up to the end of the connection; a reset is an end too."""
         received = b""
@@ -125,10 +132,7 @@ class Client:
         if self._method == "HEAD" or answer.status in {204, 304}:
             return b""
         if headers.get("transfer-encoding") == "chunked":
-            pieces = []
-            while piece := await self.chunk():
-                pieces.append(piece)
-            return b"".join(pieces)
+            return await self.rest_of_body()
         if "content-length" in headers:
             return await self.reader.readexactly(int(headers["content-length"]))
         return await self.reader.read()

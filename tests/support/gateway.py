@@ -117,8 +117,8 @@ class RunningGateway:
     def upstream_connections(self):
         """Connections to workers that carry an exchange."""
         upstream = self.gateway._upstream
-        pools = [*(link.pool for link in upstream._links.values()), *upstream._retired]
-        return sum(len(pool) - len(pool._idle) for pool in pools)
+        pools = [*(pool for link in upstream._links.values() for pool in link.pools()), *upstream._retired]
+        return sum(pool.busy for pool in pools)
 
     @property
     def at_rest(self):

@@ -141,6 +141,10 @@ class RawEngine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @property
+    def open_connections(self):
+        return len(self._tasks)
+
     async def call(self):
         """The next call nobody has taken yet."""
         return await within(self._untaken.get())

@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-WAIT_SECS = float(__import__("os").environ.get("W","30"))
+WAIT_SECS = 30.0
 _LOOK_SECS = 0.005
 
 

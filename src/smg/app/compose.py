@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections.abc import Sequence
 from functools import partial
 
 from smg.app.admission import admission_of
@@ -39,6 +40,7 @@ from smg.edge.request_id import request_id_filter
 from smg.errors import ConfigError
 from smg.fleet.health import HealthOptions
 from smg.fleet.load import DEFAULT_THRESHOLDS, READ_REPORTS, OverloadOptions, Thresholds
+from smg.fleet.placement import Placer
 from smg.fleet.registry import Registry
 from smg.fleet.retry import RetryOptions
 from smg.fleet.worker import Worker
@@ -49,21 +51,25 @@ from smg.net.routes import Group, Route, RouteTable
 from smg.protocol.hints import KEY_HEADER
 from smg.protocol.request_ids import RequestIds
 from smg.services.discovery.sources import discovery_of
+from smg.services.http2_probe import Http2Probe
 from smg.services.inspection import Inspector
 from smg.services.jobs import JobQueue
 from smg.services.load_monitor import LoadMonitor
 from smg.services.prober import Prober
 from smg.services.readiness import Readiness
-from smg.services.registrar import Registrar, RegistrarOptions
+from smg.services.registrar import Registrar, RegistrarOptions, new_worker_id
 from smg.services.scheduler_gate import SchedulerGate
 from smg.services.supervisor import Supervisor
 from smg.serving.accounts import CallAccounts, PairAccounts
 from smg.serving.body_path import BodyPathOptions
+from smg.serving.call import Endpoint
 from smg.serving.dispatch import Dispatcher, Upstream
-from smg.serving.endpoints import forwarded
+from smg.serving.endpoints import decisions, forwarded
 from smg.serving.parse import Parser
+from smg.serving.upstreams.decisions import DecisionsUpstream
 from smg.serving.upstreams.http import HttpUpstream
 from smg.serving.upstreams.pair import PairUpstream
+from smg.serving.verdicts import Verdicts
 from smg.telemetry.inflight_age import count_by_age
 from smg.telemetry.logs import Logs, get_logger
 from smg.telemetry.metrics import Metrics
@@ -96,6 +102,7 @@ class Gateway:
             partial(new_breaker, settings, metrics, registry, placing.recheck),
             options=_registrar(settings),
             health=health,
+            choose_http2=Http2Probe(fetcher, wanted=settings.upstream_http2).choose,
         )
         self._discovery = discovery_of(settings, registry, self._registrar, self._jobs, metrics)
         self._readiness = Readiness(registry, required_roles(settings))
@@ -122,18 +129,17 @@ class Gateway:
         self._upstream = HttpUpstream(
             PoolOptions(idle_timeout_secs=settings.upstream_pool_idle_timeout_secs), settings.request_timeout_secs
         )
-        calls = CallAccounts(metrics, registry, placing.policy_name)
+        self._pairs: PairUpstream | None = None
+        kinds = required_roles(settings) or ("regular",)
+        calls = CallAccounts(metrics, registry, placing.policy_name, kinds)
         admission = self._admission = admission_of(settings, registry, metrics)
-        parser = Parser(registry, placing.placer, _body_path(settings), _key_headers(settings), calls, admission.limits)
-        dispatcher = Dispatcher(
-            placing.placer,
-            self._upstream_of_placements(metrics, calls),
-            _retry(settings),
-            calls,
-            settings.max_payload_size,
-            now,
-            random.Random(),
-        )
+
+        def served(placer: Placer, upstream: Upstream, rows: Sequence[Endpoint]) -> list[Route]:
+            limit = settings.max_payload_size
+            parser = Parser(registry, placer, _body_path(settings), _key_headers(settings), calls, admission.limits)
+            dispatcher = Dispatcher(placer, upstream, _retry(settings), calls, limit, now, random.Random())
+            return forwarded.routes(parser, dispatcher, calls, rows)
+
         follow_fleet(registry, metrics, placing.sessions, self._upstream, calls)
         fleet_gauges(registry, metrics, placing.sessions, self._upstream)
         for policies in placing.policies:
@@ -144,14 +150,19 @@ class Gateway:
         metrics.http_inflight_request_age_count.source(lambda: count_by_age(accounts.ages_secs()))
         routes = RouteTable(
             [
-                *control_probes.routes(registry, self._readiness, fetcher),
+                *control_probes.routes(registry, self._readiness, fetcher, kinds),
                 *control_models.routes(registry, fetcher, lambda token: admission.ring.holds(token.encode())),
                 *control_workers.routes(registry, self._registrar, self._jobs),
                 *control_loads.routes(registry, time.time),
                 *control_fleet_calls.routes(registry, fetcher),
                 *control_engine_metrics.routes(registry, fetcher),
                 *_rl_routes(settings, registry, metrics),
-                *forwarded.routes(parser, dispatcher, calls),
+                *served(placing.placer, self._upstream_of_placements(metrics, calls), forwarded.ENDPOINTS),
+                *served(
+                    placing.decisions,
+                    DecisionsUpstream(self._upstream, settings.max_payload_size),
+                    decisions.ENDPOINTS,
+                ),
             ]
         )
         ids = RequestIds(settings.request_id_headers)
@@ -211,14 +222,24 @@ class Gateway:
         self._metrics_server.abort()
         await self._supervisor.stop()
         await self._jobs.close()
+        if self._pairs is not None:
+            await self._pairs.close()
         self._upstream.close()
 
     def _upstream_of_placements(self, metrics: Metrics, calls: CallAccounts) -> Upstream:
         """The way to single workers, or to pairs of them."""
         if not self._settings.pd_disaggregation:
             return self._upstream
-        pairs = PairAccounts(metrics, calls)
-        return PairUpstream(self._upstream, pairs, self._settings.max_payload_size, random.Random())
+        self._pairs = PairUpstream(
+            self._upstream,
+            Verdicts(calls, time.monotonic),
+            PairAccounts(metrics),
+            is_gone=lambda worker: worker.id not in self._registry.snapshot.by_id,
+            max_answer_bytes=self._settings.max_payload_size,
+            rng=random.Random(),
+            new_id=new_worker_id,
+        )
+        return self._pairs
 
     def _give_up(self, worker: Worker) -> None:
         log.warning("worker stays unhealthy: it is removed", worker=worker.url)

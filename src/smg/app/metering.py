@@ -102,6 +102,7 @@ def fleet_gauges(registry: Registry, metrics: Metrics, sessions: StickySessions 
     metrics.worker_pool_size.source(workers.pool_sizes)
     metrics.worker_requests_active.source(workers.loads)
     metrics.worker_health.source(workers.health)
+    metrics.worker_http2.source(workers.http2)
     metrics.worker_cb_state.source(workers.breaker_states)
     metrics.worker_cb_consecutive_failures.source(workers.failures)
     metrics.worker_cb_consecutive_successes.source(workers.successes)
@@ -161,6 +162,9 @@ class _Workers:
 
     def health(self) -> Readings:
         return [((w.url,), float(w.status is Status.READY)) for w in self._all()]
+
+    def http2(self) -> Readings:
+        return [((w.url,), float(w.http2)) for w in self._all()]
 
     def breaker_states(self) -> Readings:
         return [((w.url,), float(w.breaker.state.value)) for w in self._all()]

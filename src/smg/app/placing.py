@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from math import ceil
 from typing import NamedTuple, cast
 
@@ -17,7 +18,7 @@ from smg.fleet.policies import load as load_policy
 from smg.fleet.policies.base import PolicyContext
 from smg.fleet.policy_book import Policies
 from smg.fleet.registry import Registry
-from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector
+from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector, available, fleet_http
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.sticky import AssignmentMode, StickyOptions, StickySessions
 from smg.fleet.worker import WorkerType
@@ -30,38 +31,57 @@ Clock = Callable[[], float]
 
 
 class Placing(NamedTuple):
-    """`policies` has the policies of every kind of worker there is; `recheck` is called when a worker's state moved."""
+    """`decisions` places requests that only whole engines of the fleet can serve. `by_type` has the policies of every
+    kind of worker there is; `recheck` is called when a worker's state moved.
+    """
 
     placer: Placer
-    policies: tuple[Policies, ...]
+    decisions: Placer
+    by_type: Mapping[WorkerType, Policies]
     sessions: StickySessions | None
     recheck: Callable[[], None]
 
-    def policy_name(self, model: str | None) -> str:
-        """The policy that places a model's requests, as metrics name it."""
-        return self.placer.policy(model).name
+    @property
+    def policies(self) -> tuple[Policies, ...]:
+        """All of them."""
+        return tuple(self.by_type.values())
+
+    def policy_name(self, model: str | None, worker_type: WorkerType) -> str:
+        """The policy that places a model's requests on a kind of worker, as metrics name it."""
+        return self.by_type[worker_type].of(model).name
 
 
 def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Clock) -> Placing:
     """What places requests under these settings."""
-    if settings.pd_disaggregation:
-        legs = tuple(
-            policies_of(settings, name or settings.policy, registry, metrics, now, worker_type)
-            for worker_type, name in _legs(settings)
-        )
-        return Placing(PairSelector(registry, legs[0], legs[1], now), legs, None, lambda: None)
-    policies = policies_of(settings, settings.policy, registry, metrics, now, "regular")
+
+    def policies(name: str, worker_type: WorkerType) -> Policies:
+        return policies_of(settings, name, registry, metrics, now, worker_type)
+
+    by_type: dict[WorkerType, Policies] = {"regular": policies(settings.policy, "regular")}
     sessions = _sessions(settings, now)
-    selector = Selector(
+    select = partial(
+        Selector,
         registry,
-        policies,
+        by_type["regular"],
         sessions,
         now,
         mean_prefill_tokens=_mean_prefill_tokens(settings),
         shed_retry_secs=ceil(settings.load_monitor_interval),
         on_shed=lambda stage: metrics.worker_overload_shed.labels(stage).inc(),
     )
-    return Placing(selector, (policies,), sessions, selector.recheck)
+    decisions = select(filters=(fleet_http, available), incapable="decisions_not_supported")
+    placer: Selector | PairSelector
+    if settings.pd_disaggregation:
+        by_type |= {leg: policies(name or settings.policy, leg) for leg, name in _legs(settings)}
+        placer = PairSelector(registry, by_type["prefill"], by_type["decode"], now, **select.keywords)
+    else:
+        placer = select()
+
+    def recheck() -> None:
+        placer.recheck()
+        decisions.recheck()
+
+    return Placing(placer, decisions, by_type, sessions, recheck)
 
 
 def static_specs(settings: Settings) -> list[WorkerSpec]:
@@ -109,6 +129,9 @@ def _legs(settings: Settings) -> tuple[tuple[WorkerType, str | None], ...]:
 def _sessions(settings: Settings, now: Clock) -> StickySessions | None:
     if not settings.routing_key_override:
         return None
+    if settings.pd_disaggregation:
+        log.warning("sticky sessions do not reach prefill/decode pairs: --routing-key-override has no effect")
+        return None
     mode = cast("AssignmentMode", settings.assignment_mode or "delegate")
     max_idle_secs = settings.max_idle_secs if settings.eviction_interval_secs else 0
     return StickySessions(StickyOptions(mode, max_idle_secs), random.Random(), now)
@@ -116,4 +139,7 @@ def _sessions(settings: Settings, now: Clock) -> StickySessions | None:
 
 def _mean_prefill_tokens(settings: Settings) -> int:
     """What a prompt of unknown length counts for, which only `least_load` lets the operator say."""
-    return settings.least_load_mean_prefill_tokens if settings.policy == "least_load" else MEAN_PREFILL_TOKENS
+    names = {settings.policy}
+    if settings.pd_disaggregation:
+        names = {name or settings.policy for _, name in _legs(settings)}
+    return settings.least_load_mean_prefill_tokens if "least_load" in names else MEAN_PREFILL_TOKENS

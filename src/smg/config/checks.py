@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from smg.config.derived import effective_discovery_provider, effective_prometheus_host, static_worker_urls
-from smg.config.forms import split_alias, split_selector
+from smg.config.forms import split_alias, split_prefill, split_selector
 from smg.config.options import Option
 from smg.config.settings import Settings
 from smg.config.tenant_keys import split_tenant_key
@@ -70,8 +70,14 @@ def _both_legs(settings: Settings) -> str | None:
     return None
 
 
+def _one_leg_a_worker(settings: Settings) -> str | None:
+    prefills = {split_prefill(text)[0] for text in settings.prefill}
+    both = [url for url in settings.decode if url in prefills]
+    return f"names {both[0]}, which --prefill names too; an engine is one or the other" if both else None
+
+
 def _two_workers_a_leg(settings: Settings) -> str | None:
-    if not settings.pd_disaggregation:
+    if not settings.pd_disaggregation or effective_discovery_provider(settings):
         return None
     for leg, policy, urls in (
         ("prefill", settings.prefill_policy, settings.prefill),
@@ -89,9 +95,13 @@ def _two_workers_to_choose_from(settings: Settings) -> str | None:
 
 
 def _sweeps_for_cache_aware(settings: Settings) -> str | None:
-    if settings.policy == "cache_aware" and settings.eviction_interval_secs == 0:
-        return "must be above 0 while --policy is cache_aware, got 0"
-    return None
+    choices = {"--policy": settings.policy}
+    if settings.pd_disaggregation:
+        choices |= {"--prefill-policy": settings.prefill_policy or "", "--decode-policy": settings.decode_policy or ""}
+    flag = next((flag for flag, policy in choices.items() if policy == "cache_aware"), None)
+    if flag is None or settings.eviction_interval_secs:
+        return None
+    return f"must be above 0 while {flag} is cache_aware, got 0"
 
 
 def _boundaries_ascend(settings: Settings) -> str | None:
@@ -177,6 +187,7 @@ def _one_value_a_label(field: str) -> Callable[[Settings], str | None]:
     return complaint
 
 
+_LEG_POLICIES = ("prefill_policy", "decode_policy")
 _DISCOVERY = ("discovery_provider", "service_discovery")
 _ROLE_SELECTORS = ("prefill_selector", "decode_selector", "encode_selector")
 _SELECTORS = ("selector", *_ROLE_SELECTORS)
@@ -200,7 +211,8 @@ def _keys_apart(settings: Settings) -> str | None:
 
 RULES = (
     Rule(("pd_disaggregation", "prefill", "decode"), _both_legs),
-    Rule(("prefill_policy", "decode_policy", "policy", "prefill", "decode", "pd_disaggregation"), _two_workers_a_leg),
+    Rule(("decode", "prefill"), _one_leg_a_worker),
+    Rule((*_LEG_POLICIES, "policy", "prefill", "decode", "pd_disaggregation", *_DISCOVERY), _two_workers_a_leg),
     Rule(("tenant_rate_limit_enabled", "tenant_rate_limit_config"), _limits_for_tenants),
     Rule(("tenant_api_key", "api_key"), _keys_apart),
     Rule(("policy", "worker_urls", *_DISCOVERY), _two_workers_to_choose_from),
@@ -209,7 +221,7 @@ RULES = (
     Rule((*_ROLE_SELECTORS, "pd_disaggregation", *_DISCOVERY), _pods_of_pairs_to_discover),
     Rule(("discovery_file", *_DISCOVERY), _file_to_discover),
     *(Rule((field,), _one_value_a_label(field)) for field in _SELECTORS),
-    Rule(("eviction_interval_secs", "policy"), _sweeps_for_cache_aware),
+    Rule(("eviction_interval_secs", "policy", *_LEG_POLICIES, "pd_disaggregation"), _sweeps_for_cache_aware),
     Rule(("cache_boundaries", "cache_index"), _boundaries_ascend),
     Rule(("queue_timeout_secs", "queue_size"), _wait_for_a_queue),
     Rule(("retry_max_backoff_ms", "retry_initial_backoff_ms", "disable_retries"), _backoff_cap),

@@ -137,6 +137,12 @@ class Settings:
         section=WORKERS,
         minimum=0,
     )
+    upstream_http2: bool = option(
+        False,
+        "Speak HTTP/2 to workers that answer it, many requests over one connection: without TLS by prior knowledge, "
+        "with TLS as negotiated. It is tried when a worker is registered; one that does not answer stays on HTTP/1.1.",
+        section=WORKERS,
+    )
     model_alias: tuple[str, ...] = option(
         (),
         "Another name under which callers may ask for a model. Case matters.",

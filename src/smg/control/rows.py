@@ -8,6 +8,8 @@ import msgspec
 
 from smg.control.loads import engine_load
 from smg.fleet.address import parse_address
+from smg.fleet.pairing import kind_of
+from smg.fleet.pairs import LEGS
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.worker import ModelCard, Status, Worker
 from smg.services.jobs import Job
@@ -41,7 +43,8 @@ def worker_row(worker: Worker, job: Job | None = None) -> Row:
         status=worker.status.value,
         load=worker.load,
         engine_load=engine_load(worker.report),
-        http2=False,
+        http2=worker.http2,
+        pd_pairing=str(kind_of(worker)) if worker.worker_type in LEGS else None,
         job_status=job_row(job),
     )
 

@@ -1,7 +1,8 @@
 """SGLang's way to split prefill and decode: both legs get the request at once, and meet at a rendezvous.
 
 The rendezvous is the prefill engine's bootstrap server and a room number that nobody else uses; a batch needs a room an
-item. Both bodies carry the same three members, otherwise the caller's request is what it was.
+item. Both bodies carry the same three members, and each names the data-parallel rank that is meant where there are
+several; otherwise the caller's request is what it was.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Callable
 import msgspec
 
 ROOM_BITS = 63
+# A leg learns its own rank by the first, and decode also its partner's by the second.
+RANK_MEMBER = "routed_dp_rank"
+PREFILL_RANK_MEMBER = "disagg_prefill_dp_rank"
 
 
 def rendezvous(
@@ -36,3 +40,9 @@ def rendezvous(
             "bootstrap_room": list(rooms),
         }
     return {name: msgspec.json.encode(value) for name, value in members.items()}
+
+
+def ranks(own: int | None, prefill: int | None = None) -> dict[str, bytes]:
+    """The members that name a leg's rank, and for decode its partner's; none for an engine of a single rank."""
+    named = {RANK_MEMBER: own, PREFILL_RANK_MEMBER: prefill}
+    return {name: b"%d" % rank for name, rank in named.items() if rank is not None}

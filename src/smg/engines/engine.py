@@ -32,6 +32,7 @@ class Engine:
 
     `load_gauges` are the names of its load in its metrics, by version; `flush_path` is the route that empties its
     prefix cache. `split` is how its prefill and decode halves meet: see `bootstrap.py` and `kv_transfer.py`.
+    `decisions` says how it is asked for them: on the OpenAI route, or as `systemone.py` has it.
     """
 
     name: str
@@ -40,3 +41,4 @@ class Engine:
     load_gauges: tuple[Gauges, ...] = ()
     flush_path: str = "/flush_cache"
     split: Literal["rendezvous", "transfer"] = "rendezvous"
+    decisions: Literal["forwarded", "system one"] = "forwarded"

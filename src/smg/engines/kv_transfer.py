@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from smg.protocol.body import REMOVED, Edits
+from smg.protocol.body import REMOVED, Edits, members
 
 PARAMS = "kv_transfer_params"
 DEFAULT_MOONCAKE_PORT = 8998
@@ -23,44 +24,54 @@ _DEFAULT_LIMIT = "max_tokens"
 _ONLY_FOR_DECODE = ("stream_options", "min_tokens")
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillEngine:
-    """What is registered of a prefill engine: its connector, its engine id (with the rank), and its KV address."""
+class PrefillEngine(NamedTuple):
+    """What is registered of a prefill engine: its KV engine's id and address. IPv6 hosts stand in brackets."""
 
-    connector: str | None = None
-    engine_id: str | None = None
-    host: str = ""
+    host: str
     port: int | None = None
+    engine_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """How one KV connector is spoken to.
+    """How one KV connector is spoken to; metrics call it by its `mode`.
 
-    `tag` makes the prefill copy's parameters of a transfer id, `hand_on` the decode call's of the transfer id, the
-    prefill engine and what that engine returned; None means that decode computes the cache itself.
+    `tag` makes the prefill copy's parameters of a transfer id. `hand_on` makes those of the decode call of the transfer
+    id, the prefill engine and what that engine returned. With None decode computes the cache itself, which is a failure
+    of a connector that `promises` parameters.
     """
 
+    mode: str
     tag: Callable[[str], Mapping[str, object] | None]
     hand_on: Callable[[str, PrefillEngine, Raw | None], Raw | bytes | None]
+    promises: bool = True
 
 
-def prefill_edits(members: Mapping[str, Raw], tag: Mapping[str, object] | None) -> Edits:
-    """What changes in the request for the prefill engine: one token, one choice, no stream."""
-    edits: Edits = {name: REMOVED for name in _ONLY_FOR_DECODE if name in members}
+def connector_of(name: str | None) -> Connector:
+    """The connector of a registered name, in any case; PASSTHROUGH for one without a row."""
+    return CONNECTORS.get((name or "").lower().removesuffix("connector"), PASSTHROUGH)
+
+
+def prefill_edits(found: Mapping[str, Raw], tag: Mapping[str, object] | None) -> Edits:
+    """What changes in a request with these members for the prefill engine: one token, one choice, no stream."""
+    edits: Edits = {name: REMOVED for name in _ONLY_FOR_DECODE if name in found}
     edits["stream"] = b"false"
-    if "n" in members:
+    if "n" in found:
         edits["n"] = b"1"
-    for name in [n for n in _OUTPUT_LIMITS if n in members] or [_DEFAULT_LIMIT]:
+    for name in [n for n in _OUTPUT_LIMITS if n in found] or [_DEFAULT_LIMIT]:
         edits[name] = b"1"
     if tag is not None:
         edits[PARAMS] = msgspec.json.encode(tag)
     return edits
 
 
-def connector_of(name: str | None) -> Connector:
-    """The connector of a registered name, in any case; PASSTHROUGH for one without a row."""
-    return CONNECTORS.get((name or "").lower().removesuffix("connector"), PASSTHROUGH)
+def returned_params(answer: bytes) -> Raw | None:
+    """The transfer parameters in a prefill engine's answer, if there are any."""
+    try:
+        params = members(answer).get(PARAMS)
+    except ValueError:
+        return None
+    return None if params is None or bytes(params) == b"null" else params
 
 
 def _no_tag(_transfer_id: str) -> None:
@@ -80,6 +91,7 @@ def _mooncake_tag(transfer_id: str) -> Mapping[str, object]:
 
 
 def _mooncake_params(transfer_id: str, prefill: PrefillEngine, _returned: Raw | None) -> bytes | None:
+    """The cache is fetched from the prefill engine's own server, whatever its answer says."""
     if not prefill.engine_id:
         return None
     address = f"http://{prefill.host}:{prefill.port or DEFAULT_MOONCAKE_PORT}"
@@ -94,8 +106,8 @@ def _mooncake_params(transfer_id: str, prefill: PrefillEngine, _returned: Raw | 
     )
 
 
-PASSTHROUGH = Connector(_no_tag, _as_returned)
+PASSTHROUGH = Connector("passthrough", _no_tag, _as_returned, promises=False)
 CONNECTORS: dict[str, Connector] = {
-    "nixl": Connector(_nixl_tag, _as_returned),
-    "mooncake": Connector(_mooncake_tag, _mooncake_params),
+    "nixl": Connector("nixl", _nixl_tag, _as_returned),
+    "mooncake": Connector("mooncake", _mooncake_tag, _mooncake_params),
 }

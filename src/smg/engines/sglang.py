@@ -55,4 +55,5 @@ SGLANG = Engine(
         reports_weight_version=True,
     ),
     load_gauges=_GAUGES,
+    decisions="system one",
 )

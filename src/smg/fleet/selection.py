@@ -1,7 +1,8 @@
 """Which worker gets a request: the model's workers, narrowed by filters, then the policy's choice among them.
 
-`FILTERS` is the list of what may be chosen; a new reason to leave a worker out is one more function in it. A worker
-that already failed this request is avoided under every policy, as long as another one is there.
+`FILTERS` is the list of what may be chosen; a new reason to leave a worker out is one more function in it. Routes that
+not every worker can serve have a selector of their own, whose list begins with another filter. A worker that already
+failed this request is avoided under every policy, as long as another one is there.
 
 Filtering a large fleet for every request would cost more than everything else about it, so who is left is kept until
 something changes: a registration or a status (the registry tells), a breaker or an overload flag (whoever moves one
@@ -30,6 +31,11 @@ def regular_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:  # 
     return [w for w in workers if w.worker_type == "regular" and w.connection_mode == "http"]
 
 
+def fleet_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:
+    """The same without external providers, who have the OpenAI API and no routes beyond it."""
+    return [w for w in regular_http(workers, now) if w.runtime != "external"]
+
+
 def available(workers: Sequence[Worker], now: float) -> Sequence[Worker]:
     """Ready, not overloaded, breaker not open."""
     return [w for w in workers if w.available(now)]
@@ -51,9 +57,9 @@ class _Roster:
 
     __slots__ = ("broken", "candidates", "workers")
 
-    def __init__(self, workers: tuple[Worker, ...], now: float) -> None:
+    def __init__(self, workers: tuple[Worker, ...], filters: Sequence[Filter], now: float) -> None:
         narrowed: Sequence[Worker] = workers
-        for narrow in FILTERS:
+        for narrow in filters:
             narrowed = narrow(narrowed, now)
         self.workers = workers
         self.candidates = workers if len(narrowed) == len(workers) else tuple(narrowed)
@@ -68,7 +74,8 @@ class Selector:
     """Places requests on workers.
 
     `mean_prefill_tokens` stand for a prompt of unknown length. A request that is shed because of overload is told to
-    come back after `shed_retry_secs`, the time in which the next reports arrive; `on_shed` hears of the stage.
+    come back after `shed_retry_secs`, the time in which the next reports arrive; `on_shed` hears of the stage. The
+    first of `filters` leaves the workers that can serve such requests at all; `incapable` is the code if none can.
     """
 
     def __init__(
@@ -81,6 +88,8 @@ class Selector:
         mean_prefill_tokens: int = MEAN_PREFILL_TOKENS,
         shed_retry_secs: int = 0,
         on_shed: Callable[[str], None] = lambda _stage: None,
+        filters: Sequence[Filter] = FILTERS,
+        incapable: str = "no_available_workers",
     ) -> None:
         self._registry = registry
         self._policies = policies
@@ -89,6 +98,8 @@ class Selector:
         self._mean_prefill_tokens = mean_prefill_tokens
         self._shed_retry_secs = shed_retry_secs
         self._on_shed = on_shed
+        self._filters = tuple(filters)
+        self._incapable = incapable
         # By the identity of the snapshot's tuple, which the roster holds on to.
         self._rosters: dict[int, _Roster] = {}
         registry.subscribe(self._follow)
@@ -106,8 +117,8 @@ class Selector:
         """The worker for a request; `model` is canonical, None for a request that names none.
 
         Raises PlacementError: `model_not_found` when nobody serves the model, `worker_overload_protection_shed` when
-        those who do are all overloaded and nothing else is wrong with them, otherwise `no_available_workers` when they
-        cannot take it or the policy selects none of them.
+        those who do are all overloaded and nothing else is wrong with them, the selector's own code when none of them
+        can serve such requests, otherwise `no_available_workers` when they cannot take it or the policy selects none.
         """
         workers = self._serving(model)
         if not workers:
@@ -154,7 +165,7 @@ class Selector:
     def _candidates(self, workers: tuple[Worker, ...], now: float) -> tuple[Worker, ...]:
         roster = self._rosters.get(id(workers))
         if roster is None or not roster.is_current(now):
-            roster = self._rosters[id(workers)] = _Roster(workers, now)
+            roster = self._rosters[id(workers)] = _Roster(workers, self._filters, now)
         return roster.candidates
 
     def _choose(
@@ -172,8 +183,10 @@ class Selector:
     def _refusal(self, model: str | None, workers: Sequence[Worker], now: float) -> PlacementError:
         """Why nobody was selected."""
         wanted = "any model" if model is None else f"the model '{model}'"
-        eligible = regular_http(workers, now)
-        if eligible and all(w.overloaded and w.serviceable(now) for w in eligible):
+        eligible = self._filters[0](workers, now)
+        if not eligible:
+            return PlacementError(self._incapable, f"no worker for {wanted} can serve such requests")
+        if all(w.overloaded and w.serviceable(now) for w in eligible):
             return self._shed("selection", f"every worker for {wanted} is overloaded")
         return PlacementError("no_available_workers", f"no worker for {wanted} is available")
 

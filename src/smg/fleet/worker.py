@@ -90,6 +90,7 @@ class Worker:
     models: tuple[ModelCard, ...] = ()
     worker_type: WorkerType = "regular"
     connection_mode: ConnectionMode = "http"
+    http2: bool = False
     runtime: str = "generic"
     labels: dict[str, str] = field(default_factory=dict)
     priority: int = 50

@@ -41,10 +41,20 @@ class Carrier(Protocol):
         """End the connection."""
 
 
+class Watcher(Protocol):
+    """Who follows an answer that somebody else reads."""
+
+    def began(self) -> None:
+        """The first piece of a body that is pumped is on its way."""
+
+    def lost(self, error: UpstreamError | None) -> None:
+        """The body will never be complete: it broke off with this error, or its reader gave it up. Called once."""
+
+
 class Reply:
     """A worker's answer: its head, and its body as it comes.
 
-    `complete` says that all of the body has arrived. `on_abandoned` is called when it is given up before that.
+    `complete` says that all of the body has arrived. `watcher` hears how it gets on, if there is one.
     """
 
     __slots__ = (
@@ -57,15 +67,15 @@ class Reply:
         "_write",
         "complete",
         "head",
-        "on_abandoned",
         "status",
+        "watcher",
     )
 
     def __init__(self, head: ResponseHead, connection: Carrier) -> None:
         self.head = head
         self.status = head.status
         self.complete = False
-        self.on_abandoned: Callable[[], object] | None = None
+        self.watcher: Watcher | None = None
         self._connection = connection
         self._pieces: list[bytes] = []
         self._size = 0
@@ -92,10 +102,16 @@ class Reply:
             self.complete = True
         elif self._error is None:
             self._error = error
+            self._tell_lost(error)
         if self._done is not None and not self._done.done():
             self._done.set_result(None)
 
     # --- the reader's side
+
+    @property
+    def broken(self) -> UpstreamError | None:
+        """What broke the body off, if something did."""
+        return self._error
 
     def take(self, limit_bytes: int) -> bytes | None:
         """The whole body if it is complete already, which small answers are; None to `read` it."""
@@ -132,6 +148,10 @@ class Reply:
         if not self._paused and not self.complete:
             self._connection.unhold()  # before the first piece, with which the client may fall behind
         pieces, self._pieces = self._pieces, []
+        if self.watcher is not None and not pieces:
+            write, write_chunk = self._announcing(self.watcher, write, write_chunk), None
+        elif self.watcher is not None:
+            self.watcher.began()
         for piece in pieces:
             write(piece)
         self._write = write
@@ -157,12 +177,33 @@ class Reply:
 
     def close(self) -> None:
         """Give the answer up, if it is not complete: its connection ends."""
-        if self.complete:
+        if self.complete or self._error is not None:
             return
-        if self.on_abandoned is not None:
-            self.on_abandoned()
-        if self._error is None:
-            self._connection.abort()
+        self._tell_lost(None)
+        self._connection.abort()
+
+    def rewrite(self, body: bytes) -> None:
+        """Put another body in the place of one that is complete."""
+        assert self.complete
+        self._pieces, self._size = [body], len(body)
+
+    def _tell_lost(self, error: UpstreamError | None) -> None:
+        watcher, self.watcher = self.watcher, None
+        if watcher is not None:
+            watcher.lost(error)
+
+    def _announcing(
+        self, watcher: Watcher, write: Callable[[bytes], None], write_chunk: Callable[[bytes, int], None] | None
+    ) -> Callable[[bytes], None]:
+        """A `write` for the first piece, which then leaves the way to the others."""
+
+        def write_first(piece: bytes) -> None:
+            watcher.began()
+            self._write = write
+            self._connection.relay_chunk = write_chunk
+            write(piece)
+
+        return write_first
 
     def _bounded(self, limit_bytes: int) -> Callable[[bytes], None]:
         pieces = self._pieces

@@ -236,21 +236,21 @@ def _at_most_chars(field: str, most: int) -> Rule:
     )
 
 
-def _none_at(field: str, says: str, offending: Callable[[Any], list[str]]) -> Rule:
-    """The rule that a look at all of a member finds no offending place."""
+def _none_at(field: str, says: str, offending: Callable[[Any], list[str]], sent: str) -> Rule:
+    """The rule that nothing in a member breaks a limit; `sent` is what was found in the places that do."""
 
     def places(value: Any) -> str:
         found = offending(value)
         return ", ".join(found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
 
-    return Rule(field, says, lambda value, _: not offending(value), sent=lambda value: f"others in {places(value)}")
+    return Rule(field, says, lambda value, _: not offending(value), sent=lambda value: f"{sent} in {places(value)}")
 
 
 _DECISIONS = (
     _at_most_chars("model", MAX_WORDING_CHARS),
     _at_most_chars("safety_identifier", MAX_IDENTIFIER_CHARS),
-    _none_at("input", f"text parts must have at most {MAX_PART_CHARS} characters", long_parts),
-    _none_at("input", "images must be inline, as data:image/...;base64,...", remote_images),
+    _none_at("input", f"text parts must have at most {MAX_PART_CHARS} characters", long_parts, "more"),
+    _none_at("input", "images must be inline, as data:image/...;base64,...", remote_images, "something else"),
     Rule(
         "input",
         f"must have at most {MAX_IMAGES} images",
@@ -261,6 +261,7 @@ _DECISIONS = (
         "questions",
         f"instructions, names, descriptions and labels must have at most {MAX_WORDING_CHARS} characters",
         long_wordings,
+        "more",
     ),
 )
 

@@ -44,6 +44,7 @@ class Inspection:
 
     runtime: str
     labels: Labels
+    http2: bool = False
 
 
 def known_runtime(spec: WorkerSpec) -> str | None:

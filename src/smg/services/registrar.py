@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
+import msgspec
+
 from smg.fleet.address import parse_address
 from smg.fleet.breaker import Breaker
 from smg.fleet.cards import model_cards
@@ -37,6 +39,8 @@ log = get_logger("smg.services.registrar")
 
 # The engine whose requests can name a data-parallel rank.
 DP_RUNTIME = "sglang"
+# More than any engine has: what it says of itself is not trusted to be sane.
+MAX_RANKS = 1024
 # Engines that connect to the gateway: only they can tell that they are there.
 CONNECT_THEMSELVES: frozenset[ConnectionMode] = frozenset({"zmq"})
 
@@ -72,6 +76,7 @@ class Registrar:
         *,
         options: RegistrarOptions,
         health: HealthOptions,
+        choose_http2: Callable[[WorkerSpec], Awaitable[bool]] | None = None,
         new_id: Callable[[], str] = new_worker_id,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
@@ -82,6 +87,7 @@ class Registrar:
         self._new_breaker = new_breaker
         self._options = options
         self._health = health
+        self._choose_http2 = choose_http2
         self._new_id = new_id
         self._now = now
         self._sleep = sleep
@@ -217,7 +223,10 @@ class Registrar:
         if known_runtime(spec()) != "external":  # a provider is up, and has no route to ask
             await self._sleep(self._options.startup_delay_secs)
             await self._wait_until_up(spec().url)
-        return await self._inspector.inspect(spec())
+        found = await self._inspector.inspect(spec())
+        if self._choose_http2 is not None and await self._choose_http2(spec()):
+            return replace(found, http2=True)
+        return found
 
     async def _wait_until_up(self, url: str) -> None:
         deadline = self._now() + self._options.startup_timeout_secs
@@ -243,6 +252,7 @@ class Registrar:
             models=model_cards(spec, labels),
             worker_type=spec.worker_type,
             connection_mode=mode,
+            http2=found.http2,
             runtime=found.runtime,
             labels=labels,
             priority=spec.priority,
@@ -254,7 +264,6 @@ class Registrar:
             statuses=status_rules(spec.resilience.retryable_status_codes, spec.resilience.capacity_status_codes),
         )
 
-
     def _ranks_of(self, worker: Worker) -> list[Worker]:
         """The workers to register for an engine: one for each of its data-parallel ranks, if ranks are wanted.
 
@@ -264,22 +273,30 @@ class Registrar:
         ranked = self._options.dp_aware and worker.runtime == DP_RUNTIME and worker.connection_mode == "http"
         if not ranked or worker.spec is None:
             return [worker]
-        size = worker.labels.get("dp_size", "")
-        if not size.isdigit():
-            raise JobFailed(f"{worker.url} does not say how many data-parallel ranks it has")
-        if int(size) <= 1:
+        size = _rank_count(worker)
+        if size == 1:
             return [worker]
+        urls = [f"{worker.url}@{rank}" for rank in range(size)]
         return [
             replace(
                 worker,
                 id=worker.id if rank == 0 else self._new_id(),
-                url=f"{worker.url}@{rank}",
-                breaker=self._new_breaker(worker.spec),
+                url=url,
+                breaker=self._new_breaker(msgspec.structs.replace(worker.spec, url=url)),
                 dp_rank=rank,
-                dp_size=int(size),
+                dp_size=size,
             )
-            for rank in range(int(size))
+            for rank, url in enumerate(urls)
         ]
+
+
+def _rank_count(worker: Worker) -> int:
+    """How many data-parallel ranks an engine says it has; one that does not say so fails its registration."""
+    text = worker.labels.get("dp_size", "")
+    size = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MAX_RANKS)) else 0
+    if not 1 <= size <= MAX_RANKS:
+        raise JobFailed(f"{worker.url} must say how many data-parallel ranks it has, 1 to {MAX_RANKS}, not {text!r}")
+    return size
 
 
 def _check_same_url(url: str, other: str) -> None:

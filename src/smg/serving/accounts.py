@@ -5,29 +5,42 @@ The series of an endpoint and model are looked up once and kept, so that a reque
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import perf_counter
 
 from smg.errors import GatewayError, PlacementError, UpstreamError, UpstreamTimeout
 from smg.fleet.registry import Registry
-from smg.fleet.worker import Worker
+from smg.fleet.worker import Worker, WorkerType
 from smg.serving.call import Call
 from smg.telemetry.instruments import Counter, Histogram
 from smg.telemetry.metrics import Metrics
 
 _ROUTER = "http"
-_BACKEND = "regular"
 _MODE = "http"
+_PAIRS = "pd"
 # Series looked up and kept, of each kind. Models are the registry's, yet a bound costs nothing.
 _MAX_KEPT = 4096
 
 
 class CallAccounts:
-    """Counts calls, their attempts and their endings. `policy_of` names the policy that places a model's calls."""
+    """Counts calls, their attempts and their endings.
 
-    def __init__(self, metrics: Metrics, registry: Registry, policy_of: Callable[[str | None], str]) -> None:
+    `policy_of` names the policy that places a model's calls on workers of a type. A call takes a worker of each of
+    `worker_types`: one, or the two of a pair.
+    """
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        registry: Registry,
+        policy_of: Callable[[str | None, WorkerType], str],
+        worker_types: Sequence[WorkerType] = ("regular",),
+    ) -> None:
         self._metrics = metrics
         self._registry = registry
         self._policy_of = policy_of
+        self._worker_types = tuple(worker_types)
+        self._backend = _PAIRS if len(self._worker_types) > 1 else self._worker_types[0]
         self._requests: dict[tuple[str, str, bool], tuple[Counter, Histogram]] = {}
         self._selections: dict[tuple[str, str, str, str], Counter] = {}
         self._responses: dict[int, Counter] = {}
@@ -47,7 +60,8 @@ class CallAccounts:
 
     def placed(self, call: Call, worker: Worker) -> None:
         """A worker was chosen."""
-        labels = (worker.worker_type, worker.connection_mode, call.label, self._policy_of(call.model))
+        worker_type = worker.worker_type
+        labels = (worker_type, worker.connection_mode, call.label, self._policy_of(call.model, worker_type))
         counter = self._selections.get(labels)
         if counter is None:
             counter = self._metrics.worker_selection.labels(*labels)
@@ -87,13 +101,15 @@ class CallAccounts:
 
     def retried(self, call: Call, retry: int, delay_secs: float) -> None:
         """Another attempt follows; the first retry is number 1."""
-        self._metrics.worker_retries.labels(_BACKEND, call.endpoint.name).inc()
+        for worker_type in self._worker_types:
+            self._metrics.worker_retries.labels(worker_type, call.endpoint.name).inc()
         self._metrics.worker_retry_backoff_seconds.labels(str(retry)).observe(delay_secs)
 
     def exhausted(self, call: Call, attempts: int) -> None:
         """The last allowed attempt failed; a request that had only one has exhausted nothing."""
         if attempts > 1:
-            self._metrics.worker_retries_exhausted.labels(_BACKEND, call.endpoint.name).inc()
+            for worker_type in self._worker_types:
+                self._metrics.worker_retries_exhausted.labels(worker_type, call.endpoint.name).inc()
 
     def refused(self, call: Call, error: GatewayError) -> None:
         """The call ended with an error of the gateway's that no worker is to blame for."""
@@ -117,7 +133,7 @@ class CallAccounts:
             del self._outcomes[key]
 
     def _series(self, call: Call) -> tuple[Counter, Histogram]:
-        labels = (_ROUTER, _BACKEND, _MODE, call.label, call.endpoint.name)
+        labels = (_ROUTER, self._backend, _MODE, call.label, call.endpoint.name)
         streaming = "true" if call.stream else "false"
         return (
             self._metrics.router_requests.labels(*labels, streaming),
@@ -125,24 +141,30 @@ class CallAccounts:
         )
 
     def _error(self, call: Call, kind: str) -> None:
-        labels = (_ROUTER, _BACKEND, _MODE, call.label, call.endpoint.name)
+        labels = (_ROUTER, self._backend, _MODE, call.label, call.endpoint.name)
         self._metrics.router_request_errors.labels(*labels, kind).inc()
 
 
 class PairAccounts:
-    """Counts what the prefill legs of pairs did."""
+    """Counts what only pairs do."""
 
-    def __init__(self, metrics: Metrics, calls: CallAccounts) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._calls = calls
 
-    def filled(self, prefill: Worker) -> None:
-        """A prefill engine did its part."""
-        prefill.breaker.succeeded()
-        self._calls.outcome(prefill, good=True)
+    def filled(self, call: Call, prefill: Worker, secs: float) -> None:
+        """A prefill engine did its part in this time."""
+        self._metrics.pd_prefill_duration_seconds.labels(_PAIRS, call.label, prefill.runtime).observe(secs)
 
-    def transferred(self, connector: str, *, told: bool) -> None:
-        """A cache is handed on; `told` says whether decode was told where it is, or has to compute it again."""
-        self._metrics.pd_kv_connector_mode.labels(connector or "passthrough").inc()
-        if not told:
+    def began(self, call: Call, prefill: Worker, asked_at: float) -> None:
+        """The first piece of decode's stream is here. `asked_at` is when the client's request came."""
+        self._metrics.pd_ttft_seconds.labels(_PAIRS, call.label, prefill.runtime).observe(perf_counter() - asked_at)
+
+    def unmet(self) -> None:
+        """A rendezvous did not come about."""
+        self._metrics.pd_bootstrap_failures.labels().inc()
+
+    def transferred(self, mode: str, *, failed: bool) -> None:
+        """A cache is handed on by a kind of connector; or decode is told of none, although it should be."""
+        self._metrics.pd_kv_connector_mode.labels(mode).inc()
+        if failed:
             self._metrics.pd_kv_transfer_failures.labels().inc()

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smg.fleet.policies.base import Policy
+from smg.fleet.placement import Needs
 from smg.fleet.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class BodyPathOptions:
-    """Who needs the body: `sticky_override` its `rid`, `retries` all of it again, up to `max_buffered_bytes`, and `pairs`
-    change it.
+    """Who needs the body: `sticky_override` its `rid`, `retries` all of it again, up to `max_buffered_bytes`, and
+    `pairs` change it.
     """
 
     sticky_override: bool
@@ -25,7 +25,7 @@ class BodyPathOptions:
 
 
 def reason_to_buffer(
-    options: BodyPathOptions, snapshot: Snapshot, policy: Policy, length: int | None, *, has_token_hint: bool
+    options: BodyPathOptions, snapshot: Snapshot, policy: Needs, length: int | None, *, has_token_hint: bool
 ) -> tuple[bool, str]:
     """Whether to read the body, and the reason as metrics name it."""
     if options.sticky_override:

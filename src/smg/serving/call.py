@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from smg.fleet.hints import NO_HINTS, Hints
+from smg.fleet.worker import Worker
 from smg.protocol.requests import Request
 from smg.services.tenant_limits import Charge
 
@@ -17,7 +18,8 @@ class Endpoint(NamedTuple):
     """One inference route that forwards JSON to a worker's route of the same path.
 
     `name` is its label in metrics, `kind` the request type its body is parsed as, `id_prefix` begins generated request
-    ids, and `may_stream_body` says that large bodies can pass through unparsed.
+    ids, `may_stream_body` says that large bodies can pass through unparsed, and `splits` that a prefill/decode pair can
+    serve it together.
     """
 
     name: str
@@ -25,6 +27,7 @@ class Endpoint(NamedTuple):
     kind: type[Request]
     id_prefix: str = "req-"
     may_stream_body: bool = False
+    splits: bool = True
 
 
 class Call:
@@ -33,10 +36,11 @@ class Call:
     `model` is canonical, None when the request names none; `label` is how metrics name it: a name that nobody serves is
     not worth a series. `body` holds the bytes to send; None when the client's body passes through as it comes, which
     allows a single attempt. `stream` is what the request asked for. `charge` is what its tenant has been charged, where
-    there are limits; the answer settles it. `batch_size` and `choices` are worked out for pairs only.
+    there are limits; the answer settles it. `charged` are the workers whose breakers it has told of a failure.
+    `batch_size` and `choices` are worked out for pairs only.
     """
 
-    __slots__ = ("batch_size", "body", "charge", "choices", "endpoint", "hints", "label", "model", "stream")
+    __slots__ = ("batch_size", "body", "charge", "charged", "choices", "endpoint", "hints", "label", "model", "stream")
 
     def __init__(
         self,
@@ -56,5 +60,6 @@ class Call:
         self.stream = stream
         self.hints = hints
         self.charge = charge
+        self.charged: tuple[Worker, ...] = ()
         self.batch_size: int | None = None
         self.choices = 1

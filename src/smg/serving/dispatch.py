@@ -23,20 +23,20 @@ from smg.net.reply import Reply
 from smg.serving.accounts import CallAccounts
 from smg.serving.call import Call
 from smg.serving.relay import is_stream, relay_stream, relay_whole
+from smg.serving.verdicts import Verdicts
 
 
 @dataclass(slots=True)
 class Attempts:
     """What one request has tried so far, of `most` attempts.
 
-    `avoid` are the workers that let it down and `charged` those whose breakers heard of it. `answer` is a worker's
-    last answer that another attempt was preferred to: the client gets it when no further attempt can be made.
+    `avoid` are the workers that let it down. `answer` is a worker's last answer that another attempt was preferred to:
+    the client gets it when no further attempt can be made.
     """
 
     most: int
     made: int = 0
     avoid: tuple[Worker, ...] = ()
-    charged: tuple[Worker, ...] = ()
     answer: tuple[Reply, bytes, bytes] | None = None
 
     @property
@@ -72,8 +72,8 @@ class Dispatcher:
         self._upstream = upstream
         self._retry = retry
         self._accounts = accounts
+        self._verdicts = Verdicts(accounts, now)
         self._max_answer_bytes = max_answer_bytes
-        self._now = now
         self._rng = rng
 
     async def run(self, exchange: Exchange, call: Call) -> None:
@@ -93,14 +93,17 @@ class Dispatcher:
         except PlacementError as error:
             return self._without_worker(exchange, call, attempts, error)
         self._accounts.placed(call, placement.worker)
+        if placement.prefill is not None:
+            self._accounts.placed(call, placement.prefill)
         try:
             return await self._call(exchange, call, attempts, placement)
         except UpstreamError as error:
-            culprit = error.worker if isinstance(error.worker, Worker) else placement.worker
+            culprit = _culprit(error, placement.worker)
             if error.status in culprit.statuses.failures:
-                self._charge(culprit, attempts)
+                self._verdicts.bad(call, culprit)
             self._accounts.lost(call, culprit, error)
-            if attempts.last or not error.retryable:
+            hopeless = error.answered and not self._may_help(call, error.status, culprit)
+            if attempts.last or not error.retryable or hopeless:
                 self._accounts.exhausted(call, attempts.made)
                 raise
             attempts.avoid += (culprit,)
@@ -116,14 +119,14 @@ class Dispatcher:
         reply = await self._upstream.send(placement, call, exchange)
         try:
             if is_stream(reply.head):
-                await self._stream(exchange, call, attempts, worker, reply, routed_line)
+                await self._stream(exchange, call, worker, reply, routed_line)
                 return True
             body = reply.take(self._max_answer_bytes)
             if body is None:
                 body = await reply.read(self._max_answer_bytes)
         finally:
             reply.close()
-        self._record(call, attempts, worker, reply.status)
+        self._record(call, worker, reply.status)
         if reply.status in worker.statuses.retryable:
             if not attempts.last and self._may_help(call, reply.status, worker):
                 attempts.avoid += (worker,)
@@ -135,15 +138,14 @@ class Dispatcher:
             call.charge.answered(reply.status, body)
         return True
 
-    async def _stream(
-        self, exchange: Exchange, call: Call, attempts: Attempts, worker: Worker, reply: Reply, routed_line: bytes
-    ) -> None:
+    async def _stream(self, exchange: Exchange, call: Call, worker: Worker, reply: Reply, routed_line: bytes) -> None:
         broken = await relay_stream(exchange, reply, routed_line, call.charge)
         if broken is None:
-            self._record(call, attempts, worker, reply.status)
+            self._record(call, worker, reply.status)
         else:
-            self._charge(worker, attempts)
-            self._accounts.lost(call, worker, broken)
+            culprit = _culprit(broken, worker)
+            self._verdicts.bad(call, culprit)
+            self._accounts.lost(call, culprit, broken)
 
     def _without_worker(self, exchange: Exchange, call: Call, attempts: Attempts, error: PlacementError) -> bool:
         """Nobody to send to: the last answer of a worker, if there was one, is better than ours."""
@@ -160,17 +162,12 @@ class Dispatcher:
         """Whether another attempt may bring another answer: some failures are worth asking only somebody else."""
         return status not in ELSEWHERE_STATUSES or self._selector.can_place(call.model, besides=worker)
 
-    def _record(self, call: Call, attempts: Attempts, worker: Worker, status: int) -> None:
-        """What an answer's status says of the worker."""
+    def _record(self, call: Call, worker: Worker, status: int) -> None:
+        """A worker answered, which says something of it."""
         self._accounts.answered(call, worker, status)
-        if status in worker.statuses.failures:
-            self._charge(worker, attempts)
-        elif status not in worker.statuses.capacity:
-            worker.breaker.succeeded()
-            self._accounts.outcome(worker, good=True)
+        self._verdicts.judge(call, worker, status)
 
-    def _charge(self, worker: Worker, attempts: Attempts) -> None:
-        if worker not in attempts.charged:
-            attempts.charged += (worker,)
-            worker.breaker.failed(self._now())
-            self._accounts.outcome(worker, good=False)
+
+def _culprit(error: UpstreamError, worker: Worker) -> Worker:
+    """Who is to blame: the worker that answers the client, unless the error knows better."""
+    return error.worker if isinstance(error.worker, Worker) else worker

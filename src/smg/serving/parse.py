@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import msgspec
 
+from smg.errors import GatewayError
 from smg.fleet.hints import NO_HINTS, Hints
-from smg.fleet.placement import Placer
-from smg.fleet.policies.base import Policy
+from smg.fleet.placement import Needs, Placer
 from smg.fleet.registry import Registry
 from smg.net.exchange import Exchange
 from smg.protocol.batches import batch_size, choices
@@ -63,7 +63,7 @@ class Parser:
         Raises RequestFailure for a body that is no request of the endpoint, GatewayError for one that does not arrive
         or that its tenant cannot afford.
         """
-        tokens = routing_tokens(exchange.headers.get(TOKENS_HEADER))
+        tokens = self._hinted_tokens(exchange, endpoint)
         if endpoint.may_stream_body:
             call = self._unparsed(exchange, endpoint, tokens)
             if call is not None:
@@ -91,6 +91,14 @@ class Parser:
         if self._looks_closer:
             self._complete(call, exchange, request)
         return call
+
+    def _hinted_tokens(self, exchange: Exchange, endpoint: Endpoint) -> list[int] | None:
+        """The prompt's tokens as a header hints at them. Pairs are placed by the request alone."""
+        if not self._options.pairs:
+            return routing_tokens(exchange.headers.get(TOKENS_HEADER))
+        if not endpoint.splits:
+            raise GatewayError(f"{endpoint.name}_not_supported", f"{endpoint.path} is not served by pairs of workers")
+        return None
 
     def _complete(self, call: Call, exchange: Exchange, request: Request) -> None:
         """What only some deployments need to know of a request."""
@@ -123,7 +131,7 @@ class Parser:
             return NO_MODEL
         return model if model in self._registry.snapshot.models else UNSERVED_MODEL
 
-    def _hints(self, exchange: Exchange, policy: Policy, tokens: list[int] | None, request: Request | None) -> Hints:
+    def _hints(self, exchange: Exchange, policy: Needs, tokens: list[int] | None, request: Request | None) -> Hints:
         """What the policy looks at; nothing else is worked out."""
         if not policy.reads_text and not policy.reads_keys:
             return NO_HINTS

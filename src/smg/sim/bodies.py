@@ -5,7 +5,7 @@ Inputs that may be a text, token ids, or a list of either are sorted out by `req
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -95,6 +95,30 @@ class EmbeddingBody(Common, kw_only=True):
     input: str | list[Any]
     dimensions: int | None = None
     encoding_format: str | None = None
+
+
+class DecisionsQuestion(msgspec.Struct):
+    type: Literal["predicate", "choice", "score"]
+    instructions: str
+    name: str | None = None
+    choices: list[dict[str, Any]] = []
+    levels: list[dict[str, Any]] = []
+
+
+class DecisionsBody(Common, kw_only=True):
+    input: str | list[Message]
+    questions: list[DecisionsQuestion]
+
+
+class SystemOneQuestion(msgspec.Struct, forbid_unknown_fields=True):
+    type: Literal["noul", "choice", "score"]
+    instructions: str
+    criteria: dict[str, Any] | list[Any] | None = None
+
+
+class SystemOneBody(Common, kw_only=True):
+    state: str | list[Message]
+    questions: dict[str, SystemOneQuestion]
 
 
 class RerankBody(Common, kw_only=True):

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable
 
+from smg.sim import decisions
 from smg.sim.dialect import Dialect, SimError
 from smg.sim.forms import ChatForm, CompletionForm, Form, Identity
 from smg.sim.generate_form import GenerateForm
@@ -21,7 +22,8 @@ from smg.sim.pacer import Pacer
 from smg.sim.reply import Reply
 from smg.sim.requests import Call, Reader, Scoring
 from smg.sim.scheduler import Sequence
-from smg.sim.scoring import RENDERERS, Frame
+from smg.sim.scoring import RENDERERS as SCORING_RENDERERS
+from smg.sim.scoring import Frame
 
 ID_PREFIXES = {
     "chat": "chatcmpl-",
@@ -30,7 +32,10 @@ ID_PREFIXES = {
     "embeddings": "embd-",
     "rerank": "rerank-",
     "classify": "classify-",
+    "decisions": "decision_",
+    "systemone": "",
 }
+RENDERERS = {**SCORING_RENDERERS, **decisions.RENDERERS}
 
 _NO_OUTPUT = Sampling(0)
 

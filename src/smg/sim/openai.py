@@ -26,6 +26,7 @@ OPENAI = Dialect(
         "/v1/rerank": "rerank",
         "/rerank": "rerank",
         "/v1/classify": "classify",
+        "/v1/decisions": "decisions",
     },
     control={
         ("GET", "/health"): Route(healthy),

@@ -9,18 +9,22 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from smg.sim.bodies import (
     ChatBody,
+    Common,
     CompletionBody,
+    DecisionsBody,
     EmbeddingBody,
     GenerateBody,
     Generation,
+    Message,
     RerankBody,
     SamplingParams,
+    SystemOneBody,
 )
 from smg.sim.dialect import SimError
 from smg.sim.output import Sampling, sampling_for
@@ -51,9 +55,19 @@ class Call:
     rank: int = 0
 
 
+class Question(NamedTuple):
+    """A question of `kind`, and what can be answered to it. A statement that is true or false has no options."""
+
+    kind: str
+    name: str | None
+    options: tuple[Any, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A request that is answered by prefill alone. `texts` are a rerank's query and documents."""
+    """A request that is answered by prefill alone. `texts` are a rerank's query and documents; `questions` are those of
+    decisions, a prompt each.
+    """
 
     model: str
     prompts: tuple[Prompt, ...]
@@ -64,6 +78,7 @@ class Scoring:
     with_documents: bool = True
     rid: str = ""
     rank: int = 0
+    questions: tuple[Question, ...] = ()
 
 
 class Reader:
@@ -212,6 +227,32 @@ def _rerank(body: RerankBody, _: int) -> Scoring:
     )
 
 
+def _decisions(body: DecisionsBody, _: int) -> Scoring:
+    questions = []
+    for asked in body.questions:
+        options = asked.choices if asked.type == "choice" else asked.levels
+        member = "value" if asked.type == "choice" else "label"
+        questions.append(Question(asked.type, asked.name, tuple([option.get(member) for option in options])))
+    return _asked(body, body.input, [asked.instructions for asked in body.questions], questions)
+
+
+def _system_one(body: SystemOneBody, _: int) -> Scoring:
+    questions = []
+    for key, asked in body.questions.items():
+        options = tuple(asked.criteria or ()) if asked.type != "noul" else ()
+        questions.append(Question(asked.type, key, options))
+    return _asked(body, body.state, [asked.instructions for asked in body.questions.values()], questions)
+
+
+def _asked(body: Common, evidence: str | list[Message], instructions: list[str], questions: list[Question]) -> Scoring:
+    """A prompt a question, all with the evidence first."""
+    if not questions or any(q.kind not in {"noul", "predicate"} and not q.options for q in questions):
+        raise SimError(400, "there must be questions, and something to answer to each", "questions")
+    text = evidence if isinstance(evidence, str) else "\n".join([_flatten(message.content) for message in evidence])
+    prompts = tuple([text_prompt(f"{text}\n{asked}", body.namespace) for asked in instructions])
+    return Scoring(body.model, prompts, (), rid=body.id, rank=body.rank, questions=tuple(questions))
+
+
 def _sampling(
     default_tokens: int,
     max_tokens: int | None,
@@ -291,4 +332,6 @@ _READERS: dict[str, tuple[msgspec.json.Decoder[Any], Callable[[Any, int], Call |
     "embeddings": (msgspec.json.Decoder(EmbeddingBody), _embeddings),
     "classify": (msgspec.json.Decoder(EmbeddingBody), _embeddings),
     "rerank": (msgspec.json.Decoder(RerankBody), _rerank),
+    "decisions": (msgspec.json.Decoder(DecisionsBody), _decisions),
+    "systemone": (msgspec.json.Decoder(SystemOneBody), _system_one),
 }

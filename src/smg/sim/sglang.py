@@ -268,6 +268,7 @@ SGLANG = Dialect(
         "/v1/rerank": "rerank",
         "/rerank": "rerank",
         "/v1/classify": "classify",
+        "/v1/systemone": "systemone",
     },
     control={
         ("GET", "/health"): Route(healthy),

@@ -217,6 +217,7 @@ VLLM = Dialect(
         "/rerank": "rerank",
         "/classify": "classify",
         "/v1/classify": "classify",
+        "/v1/decisions": "decisions",
     },
     control={
         ("GET", "/health"): Route(healthy),

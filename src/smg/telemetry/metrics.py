@@ -74,6 +74,7 @@ def _histogram(
 
 _RANK = ("worker", "model", "dp_rank")
 _LEG = ("worker", "role", "dp_rank")
+_PAIR = ("backend_type", "model", "runtime")
 _ROUTE = ("router_type", "backend_type", "connection_mode", "model", "endpoint")
 
 
@@ -188,6 +189,7 @@ class Metrics:
         "smg_worker_requests_active", ("worker",), "Requests in flight to a worker through this gateway."
     )
     worker_health = _gauge("smg_worker_health", ("worker",), "Whether a worker is ready: 1 or 0.")
+    worker_http2 = _gauge("smg_worker_http2", ("worker",), "Whether a worker is spoken to in HTTP/2: 1 or 0.")
     worker_health_checks = _counter(
         "smg_worker_health_checks_total", ("worker_type", "result"), "Health checks made: success or failure."
     )
@@ -294,11 +296,30 @@ class Metrics:
     )
 
     # Prefill/decode pairs.
+    pd_ttft_seconds = _histogram(
+        "smg_pd_ttft_seconds", _PAIR, "Time from a request to the first bytes of decode's stream; of streams only."
+    )
+    pd_prefill_duration_seconds = _histogram(
+        "smg_pd_prefill_duration_seconds",
+        _PAIR,
+        "Time of a prefill leg, from sending it to the end of its answer; the wait for a transfer included, if the "
+        "engine waits.",
+    )
+    pd_bootstrap_failures = _counter(
+        "smg_pd_bootstrap_failures_total",
+        (),
+        "Rendezvous that did not come about: a leg failed, or refused with a 5xx, before both had begun to answer.",
+    )
     pd_kv_connector_mode = _counter(
-        "smg_pd_kv_connector_mode_total", ("mode",), "Caches handed from prefill to decode, by KV connector."
+        "smg_pd_kv_connector_mode_total",
+        ("mode",),
+        "Prefills before a decode call, by kind of KV connector: nixl, mooncake or passthrough.",
     )
     pd_kv_transfer_failures = _counter(
-        "smg_pd_kv_transfer_failures_total", (), "Prefills that gave decode nothing to fetch a cache with."
+        "smg_pd_kv_transfer_failures_total",
+        (),
+        "Prefills that gave decode nothing to fetch a cache with, although their connector should: decode computes the "
+        "prompt again.",
     )
 
     # The RL control plane.

@@ -244,9 +244,7 @@ async def test_a_worker_that_dies_in_a_stream_leaves_one_error_and_a_proper_end(
         await call.chunk(half_sent)
         assert await client.chunk() == half_sent
     getattr(call, death)()
-    rest = b""
-    while piece := await client.chunk():
-        rest += piece
+    rest = await client.rest_of_body()
     first, *events = (half_sent + rest).decode().rstrip("\n").split("\n\n")
     if half_sent:
         assert first == half_sent.decode().rstrip("\n")
@@ -261,6 +259,23 @@ async def test_a_worker_that_dies_in_a_stream_leaves_one_error_and_a_proper_end(
     assert "connection" not in head.headers
     await client.send("GET", "/health")
     assert (await client.answer()).status == 200
+
+
+async def test_a_stream_that_falls_silent_ends_with_its_deadline(stage):
+    engine = await stage.raw_engine()
+    gateway = await stage.gateway(engine, request_timeout_secs=0.5)
+    client = await gateway.send("POST", CHAT, chat(stream=True))
+    call = await engine.call()
+    await call.begin_stream()
+    await call.event("one")
+    answer = await client.answer()
+    one, error, done = answer.events
+    assert (one, done) == ("one", "[DONE]")
+    assert '"type":"stream_error"' in error
+    await within(call.abandoned())
+    await assert_nothing_is_held(gateway)
+    assert gateway.worker(engine).breaker.failures == 1
+    assert (await gateway.scrape()).value("smg_router_request_errors_total", error_type="timeout") == 1
 
 
 async def test_a_worker_that_dies_while_clients_wait_fails_each_of_them_once(stage):

@@ -225,6 +225,21 @@ async def test_an_event_stream_decides_itself_whether_it_is_streamed(stage):
     assert plain.headers["content-length"]
 
 
+async def test_a_silent_stream_is_kept_alive_with_comments(stage):
+    engine = await stage.raw_engine()
+    gateway = await stage.gateway(engine, sse_keepalive_secs=0.1)
+    client = await gateway.send("POST", CHAT, chat(stream=True))
+    call = await engine.call()
+    await call.begin_stream()
+    await client.head()
+    for _ in range(2):
+        assert await client.chunk() == b": ping\n\n"
+    await call.event("at last")
+    await call.end_stream()
+    rest = (await client.rest_of_body()).replace(b": ping\n\n", b"")
+    assert rest == b"data: at last\n\n"
+
+
 async def test_a_rejected_stream_is_an_ordinary_answer(stage):
     gateway = await stage.gateway(await stage.raw_engine(answers(400, b'{"error":{"message":"too long"}}')))
     answer = await gateway.chat(chat(stream=True))

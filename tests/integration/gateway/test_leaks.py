@@ -8,8 +8,8 @@ from pathlib import Path
 
 from smg.net.exchange import Exchange
 from smg.net.http1.client import UpstreamConnection
-from smg.net.reply import Reply
 from smg.net.http1.connection import ServerConnection
+from smg.net.reply import Reply
 from smg.sim.faults import Fault
 from support.bodies import CHAT, COMPLETIONS, MODEL, chat, padded_chat
 from support.client import LEAVING

@@ -1,5 +1,10 @@
 """Which workers serve which names."""
 
+import gc
+
+import pytest
+
+from smg.fleet.policies.round_robin import RoundRobin
 from support.bodies import CHAT, chat, padded_chat
 from support.raw_engine import answers
 
@@ -75,6 +80,20 @@ async def test_an_engine_that_tells_nothing_serves_every_name(stage):
     gateway = await stage.gateway(engine)
     assert (await gateway.chat(chat(model="whatever"))).status == 200
     assert engine.calls[0].json["model"] == "whatever"
+
+
+@pytest.mark.parametrize("cards", [True, False], ids=["one model", "every model"])
+async def test_names_that_callers_invent_make_no_policies(stage, cards):
+    gateway = await stage.gateway(await stage.raw_engine(answers(), cards=cards))
+
+    def policies():
+        return sum(isinstance(thing, RoundRobin) for thing in gc.get_objects())
+
+    await gateway.chat(chat(model="invented"))
+    before = policies()
+    for number in range(100):
+        await gateway.chat(chat(model=f"invented-{number}"))
+    assert policies() == before > 0
 
 
 async def test_a_body_that_names_two_models_is_refused(stage):

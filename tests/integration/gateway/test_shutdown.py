@@ -12,6 +12,7 @@ from smg.config.settings import Settings
 from smg.errors import ConfigError
 from smg.telemetry.logs import start_logs
 from support.bodies import CHAT, chat
+from support.raw_engine import answers
 from support.waiting import until, within
 
 
@@ -91,6 +92,15 @@ async def test_what_is_left_at_the_end_is_cut(stage):
     assert not (await client.rest()).endswith(b"0\r\n\r\n")
     await within(call.abandoned())
     await gateway.settled()
+
+
+async def test_idle_connections_to_workers_end_with_the_gateway(stage):
+    engine = await stage.raw_engine(answers())
+    gateway = await stage.gateway(engine)
+    assert (await gateway.chat(chat())).status == 200
+    assert engine.open_connections == 1
+    await gateway.gateway.close()
+    await until(lambda: not engine.open_connections)
 
 
 async def test_a_close_waits_for_nobody(stage):

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from smg.fleet.worker import Status
 from smg.rl import FanoutError, RlError, aio
 from smg.sim.faults import Fault
 from support.bodies import MODEL
@@ -166,7 +167,7 @@ async def test_a_resume_reaches_those_who_match_when_it_runs(stage, client, paus
     gateway = await stage.gateway(*engines, enable_rl=True)
     rl = client(gateway.url)
     async with pausing(rl, "health=ready"):
-        gateway.set_status(engines[0], "not_ready")
+        gateway.set_status(engines[0], Status.NOT_READY)
     assert stopped(engines) == [True, False]
 
 

@@ -1,6 +1,7 @@
 """Both twins over real sockets, against whatever a server may do to them."""
 
 import asyncio
+import errno
 import itertools
 import json
 import math
@@ -128,6 +129,17 @@ async def test_a_body_may_be_refused_before_all_of_it_was_sent(client, stand_in,
     assert (error.value.status, error.value.code) == (413, "request_body_too_large")
 
 
+async def test_a_body_may_be_refused_by_cutting_the_connection_after_the_answer(client, stand_in, answers):
+    async def refuse(turn):
+        await turn.answer({"error": "request_body_too_large", "message": "no"}, 413)
+        turn.writer.transport.abort()  # with unread bytes, which makes it a reset
+
+    server = await stand_in(refuse, reads_bodies=False)
+    with pytest.raises(RlError) as error:
+        await client(server.url).call("w", "op", {"tensor": "y" * (32 << 20)})
+    assert error.value.status == 413
+
+
 async def test_errors_reach_the_caller(client, stand_in, answers):
     partial = client((await stand_in(answers(PARTIAL, 207))).url)
     with pytest.raises(FanoutError) as error:
@@ -222,6 +234,36 @@ async def test_a_timeout_bounds_sending_too(client, stand_in):
     server = await stand_in(reads_nothing, reads_bodies=False)
     with pytest.raises(TimeoutError):
         await client(server.url).call("w", "op", {"tensor": "y" * (32 << 20)}, timeout=0.3)
+
+
+async def test_a_server_that_takes_a_request_slowly_buys_no_time(client, stand_in):
+    size, taken = 64 << 20, 0
+
+    async def sips(turn):
+        nonlocal taken
+        while data := await turn.reader.read(1 << 16):
+            taken += len(data)
+            await asyncio.sleep(0.01)
+
+    server = await stand_in(sips, reads_bodies=False)
+    with pytest.raises(TimeoutError):
+        await client(server.url).call("w", "op", {"tensor": "y" * size}, timeout=0.3)
+    assert taken < size
+
+
+@pytest.mark.parametrize("twin", [RL, aio.RL], ids=["blocking", "coroutine"])
+async def test_the_systems_own_timeout_keeps_its_number(twin, monkeypatch):
+    """A network that is gone says so long before a bound of minutes, and is told apart from it."""
+    gone = TimeoutError(errno.ETIMEDOUT, "the network is gone")
+
+    def fail(*arguments, **options):
+        raise gone
+
+    monkeypatch.setattr(socket.socket, "connect", fail)
+    monkeypatch.setattr(asyncio, "open_connection", fail)
+    with pytest.raises(TimeoutError) as error:
+        await twin("http://127.0.0.1:9").workers()
+    assert error.value is gone
 
 
 async def test_a_timeout_of_one_call_may_be_longer_than_the_clients(client, stand_in):
@@ -320,6 +362,15 @@ async def test_a_server_without_tls_is_an_os_error_over_https(client, fresh_trus
     with pytest.raises(OSError):  # noqa: PT011  the TLS library words it
         await client(f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}").workers()
     listener.close()
+
+
+async def test_a_timeout_bounds_a_handshake_that_does_not_come(client, stand_in, fresh_trust):
+    async def never(turn):
+        await asyncio.Event().wait()
+
+    server = await stand_in(never)
+    with pytest.raises(TimeoutError, match="no complete reply"):
+        await client(server.url.replace("http:", "https:"), timeout=0.3).workers()
 
 
 # --- cancellation, and what a client does while it waits

@@ -11,11 +11,14 @@ import pytest
 
 from smg.app import serve
 from smg.config.load import load
+from smg.config.scheduler_file import read_scheduler_file
+from smg.config.scheduler_rules import Priority
+from smg.config.tenant_file import read_tenant_file
 from smg.errors import ConfigError
 from smg.fleet.spec import parse_patch, parse_spec
 from smg.protocol.decoding import decode
 from smg.protocol.rules import violations
-from smg.serving.endpoints.forwarded import ENDPOINTS
+from smg.serving.endpoints import decisions, forwarded
 from smg.sim import cli as sim
 from smg.sim.faults import parse_fault
 
@@ -30,11 +33,21 @@ def blocks(text, language):
 
 
 def commands(text):
-    """Every command at a prompt, as its words; lines that end in a backslash go on."""
+    """Every command at a prompt, as its words; lines that end in a backslash or within quotes go on."""
     for block in blocks(text, "console"):
-        for line in block.replace("\\\n", " ").splitlines():
+        lines = iter(block.replace("\\\n", " ").splitlines())
+        for line in lines:
             if line.startswith("$ ") and REFUSED_ON_PURPOSE not in line:
-                yield shlex.split(line[2:], comments=True)
+                yield words_of(line[2:], lines)
+
+
+def words_of(command, lines):
+    """The words of a command, with as many of the next lines as its quotes need."""
+    while True:
+        try:
+            return shlex.split(command, comments=True)
+        except ValueError:
+            command = f"{command}\n{next(lines)}"
 
 
 def arguments(text, *command):
@@ -73,6 +86,24 @@ def test_the_example_file_sets_what_it_says(example_file):
     assert len(settings.worker_urls) == 2
 
 
+@pytest.fixture(scope="module")
+def admission_files(root):
+    """The files of the guide to admission by their names, which they begin with."""
+    guide = (root / "docs" / "guides" / "admission.md").read_text(encoding="utf-8")
+    return {block.partition("\n")[0].removeprefix("# "): block for block in blocks(guide, "yaml")}
+
+
+def test_the_example_file_of_the_scheduler_sets_what_it_says(admission_files):
+    rules = read_scheduler_file("scheduler.yaml", admission_files.__getitem__)
+    assert rules.classes[Priority.INTERACTIVE].reserved_floor == 1
+    assert rules.max_class == {"auth:nightly": Priority.BULK}
+
+
+def test_the_example_file_of_tenant_limits_sets_what_it_says(admission_files):
+    rules = read_tenant_file("limits.yaml", admission_files.__getitem__)
+    assert rules.policy_of("auth:red").rule_for("demo").limits.requests_per_minute == 3
+
+
 def test_the_refused_start_is_refused_with_the_words_shown(root):
     guide = (root / "docs" / "guides" / "configuration.md").read_text(encoding="utf-8")
     block = next(block for block in blocks(guide, "console") if REFUSED_ON_PURPOSE in block)
@@ -92,12 +123,14 @@ def requests(text):
 
 
 def test_every_body_that_is_sent_would_be_accepted(text):
-    kinds = {endpoint.path: endpoint.kind for endpoint in ENDPOINTS}
+    kinds = {endpoint.path: endpoint.kind for endpoint in (*forwarded.ENDPOINTS, *decisions.ENDPOINTS)}
     for method, path, body in requests(text):
         if path in kinds:
             assert violations(decode(kinds[path], body)) == []
         elif path == "/sim/faults":
             parse_fault(json.loads(body))
+        elif path.startswith("/v1/rl/"):
+            json.loads(body)
         elif path.startswith("/workers"):
             (parse_patch if method == "PATCH" else parse_spec)(body)
         else:

@@ -18,6 +18,7 @@ SHARED = {
     "load_routes",
     "merging",
     "plan",
+    "systemone",
 }
 
 

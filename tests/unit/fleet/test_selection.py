@@ -7,7 +7,7 @@ from smg.fleet.breaker import Breaker, BreakerOptions
 from smg.fleet.hints import NO_HINTS, Hints
 from smg.fleet.placement import Placement
 from smg.fleet.registry import Registry
-from smg.fleet.selection import Selector
+from smg.fleet.selection import Selector, available, fleet_http
 from smg.fleet.sticky import StickyOptions, StickySessions
 from smg.fleet.worker import ModelCard, Status, Worker
 
@@ -320,3 +320,38 @@ def test_a_session_stays_with_its_worker():
     assert fleet.selector.place("m", hints).worker.id == "a"
     fleet.overload("a")
     assert fleet.selector.place("m", hints).worker.id == "b"
+
+
+def restricted(*names):
+    return Fleet(*names, filters=(fleet_http, available), incapable="decisions_not_supported")
+
+
+def test_a_selector_with_filters_of_its_own_places_only_on_those_who_can_serve():
+    fleet = restricted("a")
+    fleet.add("outside", runtime="external")
+    fleet.add("prefill", worker_type="prefill")
+    fleet.add("b", runtime="sglang")
+    assert fleet.offered() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"runtime": "external"}, {"worker_type": "prefill"}, {"worker_type": "decode"}, {"connection_mode": "zmq"}],
+)
+def test_a_model_whose_workers_can_never_serve_a_request_is_refused_by_the_selector_s_own_code(fields):
+    fleet = restricted()
+    worker = fleet.add("a", **fields)
+    assert fleet.refusal().code == "decisions_not_supported"
+    fleet.registry.set_status(worker.id, Status.NOT_READY, 0)
+    assert fleet.refusal().code == "decisions_not_supported"
+    assert fleet.refusal("other").code == "model_not_found"
+
+
+def test_workers_that_could_serve_but_not_now_are_no_reason_to_say_that_nobody_can():
+    fleet = restricted("a")
+    fleet.add("outside", runtime="external")
+    fleet.overload("a")
+    assert fleet.refusal().code == "worker_overload_protection_shed"
+    fleet.registry.set_status("a", Status.NOT_READY, 0)
+    refusal = fleet.refusal()
+    assert (refusal.code, refusal.retryable) == ("no_available_workers", True)

@@ -27,7 +27,7 @@ def test_targets_are_sorted_by_address():
 
 
 def test_ranks_of_one_address_are_one_target_for_which_the_lowest_stands():
-    high, low, middle = ranked("a", 10, 1, 2)
+    high, low, middle = ranked("a", 11, 9, 10)
     other = worker("b")
     assert targets([high, other, low, middle]) == [Target(low, 3), Target(other, 1)]
     assert ranks_of(middle, [high, other, low, middle]) == 3

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg.protocol.decisions import DecisionsRequest
 from smg.protocol.decoding import KINDS, decode
 from smg.protocol.failures import ParseFailure
 from smg.protocol.messages import Assistant, Developer, Function, Part, Root, System, Tool, User
@@ -47,6 +48,7 @@ def with_member(text: bytes) -> bytes:
         (EmbeddingRequest, {"model": "m", "input": "x"}),
         (ClassifyRequest, {"model": "m", "input": ["x"]}),
         (RerankRequest, {"query": "q", "documents": ["d", {"text": "e"}]}),
+        (DecisionsRequest, {"model": "m", "input": "x", "questions": []}),
     ],
 )
 def test_the_least_request_of_each_kind_decodes_and_each_of_its_members_is_required(kind, least):
@@ -63,6 +65,7 @@ def test_every_kind_has_a_decoder():
         EmbeddingRequest,
         ClassifyRequest,
         RerankRequest,
+        DecisionsRequest,
     }
 
 
@@ -312,7 +315,7 @@ def test_a_long_wrong_value_is_not_repeated_whole():
     )
 )
 def test_what_decodes_is_json_to_a_strict_reader_too(kind, pieces):
-    least = {"model": "m", "messages": [], "prompt": "", "input": "", "query": "", "documents": []}
+    least = {"model": "m", "messages": [], "prompt": "", "input": "", "query": "", "documents": [], "questions": []}
     body = json.dumps(least).encode()[:-1] + b', "x": "' + b"".join(pieces) + b'"}'
     try:
         decode(kind, body)

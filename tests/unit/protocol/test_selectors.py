@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smg.protocol.selectors import Selector, SelectorError, Term, parse_selector
@@ -155,6 +155,7 @@ def test_terms_before_a_problem_move_it_by_their_bytes(text, before):
 
 
 @given(selectors)
+@example(Selector((Term("a", ("=b",)), Term("a", ("=b",), negated=True), Term("a", ("", '"\\')))))
 def test_a_selector_prints_and_parses_back(selector):
     assert parse_selector(str(selector)) == selector
 

@@ -118,9 +118,7 @@ def test_a_block_that_raises_is_followed_by_the_resume_and_its_exception_goes_on
 
 
 @pytest.mark.parametrize("kind", [LookupError, Interruption])
-@pytest.mark.parametrize(
-    ("second_kind", "arguments"), [(RlError, (400, "no_workers_match")), (TimeoutError, ("late",))]
-)
+@pytest.mark.parametrize(("second_kind", "given"), [(RlError, (400, "no_workers_match")), (TimeoutError, ("late",))])
 def test_a_failed_resume_is_the_context_of_what_the_block_raised(pause_around, kind, second_kind, given):
     failure, second = kind("checkpoint"), second_kind(*given)
     fleet, error = pause_around(raising(failure), resume=second)

@@ -25,6 +25,8 @@ MAX_NESTING: Final = 120
 _GOOD: Final = range(200, 300)
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_DIGITS_ALIKE: Final = bytes.maketrans(b"123456789E", b"000000000e")
+_MANY_DIGITS: Final = b"0" * 200
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
@@ -87,10 +89,20 @@ def is_readable_json(body: bytes) -> bool:
     Such things are lone surrogates, numbers beyond what a double or a long integer can hold, and very deep nesting.
     """
     try:
-        msgspec.json.decode(body)
+        msgspec.json.decode(body, type=msgspec.Raw)  # which makes nothing of it: a mebibyte can hold a lot of lists
+        if not body.isascii():
+            body.decode()
+        if _may_hold_large_numbers(body):
+            msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return body.count(b"[") + body.count(b"{") <= MAX_NESTING or _nesting(body) <= MAX_NESTING
+
+
+def _may_hold_large_numbers(body: bytes) -> bool:
+    """Whether a number may be beyond a double: hundreds of digits, or a positive exponent of three of them."""
+    shape = body.translate(_DIGITS_ALIKE)
+    return b"e000" in shape or b"e+000" in shape or _MANY_DIGITS in shape
 
 
 def _nesting(body: bytes) -> int:

@@ -92,6 +92,7 @@ class ControlCaller:
         self._accounts = accounts
         self._tls_of = tls_of
         self._send = send
+        self._reading = asyncio.Lock()
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
@@ -124,23 +125,32 @@ class ControlCaller:
             )
         started = time.perf_counter()
         try:
-            outcome: Outcome = await self._answer(worker, request, started)
-        except UpstreamTimeout as error:
-            outcome = _failed(worker, "upstream_timeout", f"upstream `{worker.url}` timed out: {error.message}")
+            captured = await self._capture(worker, request)
         except UpstreamError as error:
-            outcome = _failed(worker, "upstream_unreachable", f"upstream `{worker.url}` unreachable: {error.message}")
-        self._ended(outcome, request, time.perf_counter() - started)
+            took_secs = time.perf_counter() - started
+            outcome: Outcome = _unanswered(worker, error)
+        else:
+            took_secs = time.perf_counter() - started
+            outcome = await self._read(worker, captured, int(took_secs * 1000))
+        self._ended(outcome, request, took_secs)
         return outcome
 
-    async def _answer(self, worker: Worker, request: ControlRequest, started: float) -> Answered:
+    async def _capture(self, worker: Worker, request: ControlRequest) -> Captured:
         try:
             address = address_of(worker.base_url)
         except ValueError as error:
             raise UpstreamError("call_upstream_request_error", str(error)) from None
         limits = CallLimits(self._options.timeout_secs, _connect_timeout_secs(worker), MAX_ANSWER_BYTES)
         head = request_head(worker, address, request)
-        captured = await self._send(address, head, request.body, limits, tls=self._tls_of(worker))
-        return answered(worker, captured, int((time.perf_counter() - started) * 1000))
+        return await self._send(address, head, request.body, limits, tls=self._tls_of(worker))
+
+    async def _read(self, worker: Worker, captured: Captured, latency_ms: int) -> Answered:
+        """Wrap an answer. Reading a large one takes a while, so one is read at a time, and everybody else has a turn in
+        between: a fan-out's answers may all be here at once.
+        """
+        async with self._reading:
+            await asyncio.sleep(0)
+            return answered(worker, captured, latency_ms)
 
     def _ended(self, outcome: Outcome, request: ControlRequest, took_secs: float) -> None:
         worker = outcome.worker
@@ -177,6 +187,12 @@ def request_head(worker: Worker, address: Address, request: ControlRequest) -> b
 def _connect_timeout_secs(worker: Worker) -> float:
     own = worker.spec.http_pool.connect_timeout_secs if worker.spec is not None else None
     return own or CONNECT_TIMEOUT_SECS
+
+
+def _unanswered(worker: Worker, error: UpstreamError) -> Failed:
+    if isinstance(error, UpstreamTimeout):
+        return _failed(worker, "upstream_timeout", f"upstream `{worker.url}` timed out: {error.message}")
+    return _failed(worker, "upstream_unreachable", f"upstream `{worker.url}` unreachable: {error.message}")
 
 
 def _failed(worker: Worker, code: str, message: str, **context: str) -> Failed:

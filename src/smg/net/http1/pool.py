@@ -132,5 +132,10 @@ class Pool:
         for connection in tuple(self._idle):
             connection.abort()
 
+    @property
+    def busy(self) -> int:
+        """Connections that carry an exchange."""
+        return len(self._all) - len(self._idle)
+
     def __len__(self) -> int:
         return len(self._all)

@@ -25,8 +25,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("chat", "/v1/chat/completions", ChatRequest, "chatcmpl-", may_stream_body=True),
     Endpoint("completions", "/v1/completions", CompletionRequest, "cmpl-", may_stream_body=True),
     Endpoint("generate", "/generate", GenerateRequest, "gnt-", may_stream_body=True),
-    Endpoint("embeddings", "/v1/embeddings", EmbeddingRequest, may_stream_body=True),
-    Endpoint("classify", "/v1/classify", ClassifyRequest, may_stream_body=True),
+    Endpoint("embeddings", "/v1/embeddings", EmbeddingRequest, may_stream_body=True, splits=False),
+    Endpoint("classify", "/v1/classify", ClassifyRequest, may_stream_body=True, splits=False),
     Endpoint("rerank", "/v1/rerank", RerankRequest),
     Endpoint("rerank", "/rerank", RerankRequest),
 )
@@ -56,8 +56,10 @@ class ForwardedEndpoint:
             duration.observe(time.perf_counter() - exchange.started_at)
 
 
-def routes(parser: Parser, dispatcher: Dispatcher, accounts: CallAccounts) -> Sequence[Route]:
-    """The routes of all rows."""
+def routes(
+    parser: Parser, dispatcher: Dispatcher, accounts: CallAccounts, endpoints: Sequence[Endpoint] = ENDPOINTS
+) -> list[Route]:
+    """The routes of rows, those of this file if no others are given."""
     return [
         Route(
             "POST",
@@ -66,5 +68,5 @@ def routes(parser: Parser, dispatcher: Dispatcher, accounts: CallAccounts) -> Se
             "serving",
             endpoint.id_prefix,
         )
-        for endpoint in ENDPOINTS
+        for endpoint in endpoints
     ]

@@ -1,43 +1,82 @@
 """Sending a call to an HTTP worker: which headers go along, whose credential, and over which connections.
 
 A worker has one link: its connection pool and the request heads prepared for it. Links are made on first use and end
-with their worker.
+with their worker. One to a worker of HTTP/2 has a second pool, until the worker turns out not to speak it after all.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
+from smg.errors import UpstreamError
 from smg.fleet.placement import Placement
 from smg.fleet.worker import Worker
+from smg.lazy import resolve
 from smg.net.address import address_of
 from smg.net.exchange import Exchange
 from smg.net.http1.pool import Pool, PoolOptions
+from smg.net.http2.failures import NotHttp2
 from smg.net.reply import Reply
 from smg.net.sweep import Sweeper, interval_for
 from smg.protocol.body import edit
-from smg.protocol.headers import FORWARDED_REQUEST_HEADERS, FORWARDED_REQUEST_PREFIX
+from smg.protocol.headers import FORWARDED_REQUEST_HEADERS, FORWARDED_REQUEST_PREFIX, forwarded
 from smg.serving.call import Call
+from smg.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from smg.net.http2.pool import Http2Pool
+
+log = get_logger("smg.serving.upstreams")
 
 # What tells an engine of several data-parallel ranks which of them is meant.
 RANK_MEMBER = "data_parallel_rank"
+_HTTP2_POOL = "smg.net.http2.pool:Http2Pool"
 # Below this a copy is cheaper than a second buffer for the kernel.
 JOIN_BYTES = 16 * 1024
+
+
+class AnyPool(Protocol):
+    """The connections to one worker, in either protocol."""
+
+    resends: int
+
+    @property
+    def busy(self) -> int: ...
+
+    def sweep(self, now: float) -> None: ...
+
+    def close(self) -> None: ...
+
+    def __len__(self) -> int: ...
 
 
 class Link:
     """The way to one worker."""
 
-    __slots__ = ("_authority", "_heads", "authorization", "pool", "routed_line", "timeout_secs")
+    __slots__ = (
+        "_authority",
+        "_heads",
+        "_scheme",
+        "authorization",
+        "http2",
+        "pool",
+        "routed_line",
+        "timeout_secs",
+    )
 
     def __init__(self, worker: Worker, options: PoolOptions) -> None:
         address = address_of(worker.base_url)
-        self.pool = Pool(address, _own_options(worker, options))
+        options = _own_options(worker, options)
+        self.pool = Pool(address, options)
+        # h2 is loaded by the first worker that needs it
+        self.http2: Http2Pool | None = resolve(_HTTP2_POOL)(address, options) if worker.http2 else None
         self.timeout_secs = worker.spec.http_pool.timeout_secs if worker.spec is not None else None
         self.routed_line = b"x-smg-routed-worker-id: %b\r\n" % worker.url.encode()
         self.authorization = b"authorization: Bearer %b\r\n" % worker.api_key.encode() if worker.api_key else b""
         self._authority = address.authority.encode()
+        self._scheme = b"https" if address.tls else b"http"
         self._heads: dict[str, bytes] = {}
 
     def head(self, path: str) -> bytes:
@@ -48,6 +87,25 @@ class Link:
             head = b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n" % (line, host)
             self._heads[path] = head
         return head
+
+    def fields(self, path: str, exchange: Exchange, length: int) -> list[tuple[bytes, bytes]]:
+        """The header list of one call in HTTP/2."""
+        fields = [
+            (b":method", b"POST"),
+            (b":scheme", self._scheme),
+            (b":authority", self._authority),
+            (b":path", path.encode()),
+            (b"content-type", b"application/json"),
+            *[field for field in exchange.headers.items() if forwarded(field[0])],
+        ]
+        if self.authorization and b"authorization" not in exchange.headers:
+            fields.append((b"authorization", self.authorization[len(b"authorization: ") : -2]))
+        fields.append((b"content-length", b"%d" % length))
+        return fields
+
+    def pools(self) -> tuple[AnyPool, ...]:
+        """All pools of the link."""
+        return (self.pool,) if self.http2 is None else (self.pool, self.http2)
 
 
 def _own_options(worker: Worker, options: PoolOptions) -> PoolOptions:
@@ -70,7 +128,7 @@ class HttpUpstream:
         self._options = options
         self._request_timeout_secs = request_timeout_secs
         self._links: dict[str, Link] = {}
-        self._retired: list[Pool] = []
+        self._retired: list[AnyPool] = []
         self._past_resends = 0
         self._loop = asyncio.get_running_loop()
         self._sweeper = Sweeper(self._loop, interval_for(request_timeout_secs, options.idle_timeout_secs))
@@ -91,13 +149,18 @@ class HttpUpstream:
         """The worker is gone: its idle connections end now, the others with their exchange."""
         link = self._links.pop(worker.id, None)
         if link is not None:
-            link.pool.close()
-            self._retired.append(link.pool)
+            for pool in link.pools():
+                self._retire(pool)
+
+    def _retire(self, pool: AnyPool) -> None:
+        pool.close()
+        self._retired.append(pool)
 
     def sweep(self, now: float) -> None:
         """Keep the deadlines of every exchange under way."""
         for link in self._links.values():
-            link.pool.sweep(now)
+            for pool in link.pools():
+                pool.sweep(now)
         for pool in tuple(self._retired):
             pool.sweep(now)
             if not len(pool):
@@ -108,12 +171,13 @@ class HttpUpstream:
         """The gateway ends."""
         self._sweeper.stop()
         for link in self._links.values():
-            link.pool.close()
+            for pool in link.pools():
+                pool.close()
 
     @property
     def resends(self) -> int:
         """Requests sent once more because a pooled connection died, over all workers there are and were."""
-        pools = [*(link.pool for link in self._links.values()), *self._retired]
+        pools = [*(pool for link in self._links.values() for pool in link.pools()), *self._retired]
         return self._past_resends + sum([pool.resends for pool in pools])
 
     async def send(self, placement: Placement, call: Call, exchange: Exchange) -> Reply:
@@ -124,11 +188,20 @@ class HttpUpstream:
             body = edit(body, {RANK_MEMBER: b"%d" % worker.dp_rank})
         return await self.send_body(worker, call, body, exchange)
 
-    async def send_body(self, worker: Worker, call: Call, body: bytes | None, exchange: Exchange) -> Reply:
-        """Send these bytes as the call's body, or with None the client's body as it comes."""
+    async def send_body(
+        self, worker: Worker, call: Call, body: bytes | None, exchange: Exchange, path: str | None = None
+    ) -> Reply:
+        """Send these bytes as the call's body, or with None the client's body as it comes; to the call's path, unless
+        the engine has another one for it.
+        """
         link = self.link(worker)
         deadline = self._loop.time() + (link.timeout_secs or self._request_timeout_secs)
-        parts = [link.head(call.endpoint.path)]
+        if link.http2 is not None:
+            try:
+                return await self._send_http2(link, link.http2, path or call.endpoint.path, body, exchange, deadline)
+            except NotHttp2 as error:
+                self._fall_back(worker, link, error)
+        parts = [link.head(path or call.endpoint.path)]
         authorized = False
         for name, value in exchange.headers.items():
             if name in FORWARDED_REQUEST_HEADERS or name.startswith(FORWARDED_REQUEST_PREFIX):
@@ -144,3 +217,20 @@ class HttpUpstream:
             return await link.pool.call(b"".join(parts), deadline, content=body)
         parts.append(body)
         return await link.pool.call(b"".join(parts), deadline)
+
+    @staticmethod
+    async def _send_http2(
+        link: Link, pool: Http2Pool, path: str, body: bytes | None, exchange: Exchange, deadline: float
+    ) -> Reply:
+        if body is None:
+            return await pool.call(link.fields(path, exchange, exchange.body.length or 0), deadline, exchange.body)
+        return await pool.call(link.fields(path, exchange, len(body)), deadline, content=body)
+
+    def _fall_back(self, worker: Worker, link: Link, error: UpstreamError) -> None:
+        """The worker does not speak HTTP/2 any more: from now on it is sent HTTP/1.1."""
+        if link.http2 is None:
+            return  # another call found out first
+        log.warning("worker is spoken to in HTTP/1.1 from now on", worker=worker.url, reason=error.message)
+        worker.http2 = False
+        pool, link.http2 = link.http2, None
+        self._retire(pool)

@@ -87,7 +87,7 @@ class Plane:
 
     def observed(self, family):
         """How many observations a histogram's series have."""
-        return {labels: child.count for labels, child in family.recorded()}
+        return {labels: sum(child.counts) for labels, child in family.recorded()}
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,14 +36,21 @@ def test_an_envelope_says_who_answered_what_and_how_fast(envelope):
 
 @pytest.mark.parametrize(
     "kind",
-    [b"application/json", b"Application/JSON ; charset=utf-8", b"text/json", b"application/problem+json", b"x/a+JSON;q"],
+    [
+        b"application/json",
+        b"Application/JSON ; charset=utf-8",
+        b"text/json",
+        b"application/problem+json",
+        b"x/a+JSON;q",
+    ],
 )
 def test_what_is_json(kind):
     assert announces_json(kind)
 
 
 @pytest.mark.parametrize(
-    "kind", [b"", b"text/plain", b"json", b"application/jsonl", b"application/x-ndjson", b"text/plain;x=application/json"]
+    "kind",
+    [b"", b"text/plain", b"json", b"application/jsonl", b"application/x-ndjson", b"text/plain;x=application/json"],
 )
 def test_what_is_not(kind):
     assert not announces_json(kind)
@@ -81,6 +89,9 @@ def test_anything_but_json_is_a_string(envelope, body, shown):
         b'"\\ud800"',
         b'"a\nb"',
         b"1e999",
+        b'{"a":[0.1E+400]}',
+        b"1e0000000999",
+        b"1" + b"0" * 250 + b"e99",
         b"9" * 5000,
         nested(MAX_NESTING + 1),
         nested(100_000),
@@ -102,6 +113,10 @@ def test_json_with_broken_text_is_a_string(envelope):
         b'"text"',
         b"0",
         b"[[],{}]",
+        b"1e308",
+        b"[1e-999,1e+05]",
+        b'"1e999"',
+        b"1." + b"0" * 5000,
         nested(MAX_NESTING),
         b"[" + b"[]," * 1000 + b"0]",
         b'"' + b"[" * 1000 + b'"',
@@ -111,6 +126,31 @@ def test_json_with_broken_text_is_a_string(envelope):
 def test_json_that_everybody_reads_is_json(envelope, body):
     assert is_readable_json(body)
     assert envelope(200, body)["body"] == json.loads(body)
+
+
+numbers = st.from_regex(r"-?(0|[1-9][0-9]{0,3})(\.[0-9]{1,3})?([eE][+-]?[0-9]{1,4})?", fullmatch=True)
+texts = st.text('ab"\\[]{}é\ud800e+0', max_size=6).map(json.dumps)
+literals = (
+    numbers | texts | st.sampled_from(["null", "true", '"\\ud83d\\ude00"', '"\\udc00"', "1" * 400, "1." + "1" * 400])
+)
+documents = st.recursive(
+    literals,
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{','.join(items)}]")
+        | inner.map(lambda item: f'{{"a": {item}}}')
+    ),
+)
+
+
+@given(documents | st.text('[]{}",:\\1e9 né', max_size=20))
+def test_what_is_readable_is_what_a_strict_reader_takes_whole(document):
+    body = document.encode("utf-8", "surrogatepass")
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        assert not is_readable_json(body)
+    else:
+        assert is_readable_json(body)
 
 
 @given(

@@ -146,6 +146,22 @@ async def test_a_call_that_ends_makes_room_for_the_next(new_plane, make_worker, 
     assert len(await running) == 6
 
 
+async def test_answers_that_come_together_are_read_one_by_one(new_plane, make_worker):
+    """Between two of them the loop has a turn for everybody else."""
+    plane = new_plane()
+    turns = []
+
+    async def somebody_else():
+        while True:
+            turns.append(len(plane.heard))
+            await asyncio.sleep(0)
+
+    other = asyncio.ensure_future(somebody_else())
+    await plane.caller.call_all([make_worker(f"w{number}") for number in range(5)], PAUSE)
+    other.cancel()
+    assert {1, 2, 3, 4} <= set(turns)
+
+
 async def test_a_window_wider_than_the_fleet_is_no_trouble(new_plane, make_worker):
     plane = new_plane(window=10_000_000)
     assert len(await plane.caller.call_all([make_worker("a"), make_worker("b")], PAUSE)) == 2

@@ -1,0 +1,182 @@
+"""One call, a connection of its own, one deadline, and as much of the answer as may be kept."""
+
+import asyncio
+import socket
+
+import pytest
+
+from smg.errors import UpstreamError, UpstreamTimeout
+from smg.net.address import address_of
+from smg.net.capture import CallLimits, Captured, capture
+from smg.net.fetch import Fetcher
+
+HEAD = b"POST /op HTTP/1.1\r\nhost: worker\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+LIMITS = CallLimits(timeout_secs=5, connect_timeout_secs=5, max_bytes=1000)
+
+
+def call(worker, body=b"", limits=LIMITS, head=None):
+    return capture(address_of(worker.url), HEAD % len(body) if head is None else head, body, limits)
+
+
+def says(data):
+    """A worker that answers with these bytes and waits for the end."""
+
+    async def script(connection, number):
+        await connection.request()
+        await connection.write(data)
+        await connection.ended()
+
+    return script
+
+
+async def test_an_answer_is_captured_with_its_kind(start_worker, until):
+    worker = await start_worker(says(b"HTTP/1.1 404 No\r\ncontent-type: x/y\r\ncontent-length: 2\r\n\r\nok"))
+    assert await call(worker, b"hello") == Captured(404, b"x/y", b"ok", truncated=False)
+    assert worker.requests == [(HEAD % 5, b"hello")]
+    await until(lambda: worker.ended == 1)
+
+
+async def test_every_call_has_a_connection_of_its_own(start_worker, until):
+    worker = await start_worker()
+    body = b"x" * 500
+    answers = await asyncio.gather(*(call(worker, body) for _ in range(5)))
+    assert {answer.body.partition(b":")[2] for answer in answers} == {body}
+    assert worker.connections == 5
+    await until(lambda: worker.open == 0)
+
+
+async def test_a_large_body_arrives_whole_at_a_worker_that_reads_slowly(start_worker):
+    body = bytes(range(256)) * 20_000
+
+    async def script(connection, number):
+        await asyncio.sleep(0.05)
+        await connection.request()
+        await connection.answer()
+
+    worker = await start_worker(script, receive_bytes=4096)
+    assert (await call(worker, body)).body == b"ok"
+    assert worker.requests[0][1] == body
+
+
+@pytest.mark.parametrize("size", [999, 1000])
+async def test_up_to_the_bound_an_answer_is_kept_whole(start_worker, size):
+    worker = await start_worker(says(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size))
+    assert await call(worker) == Captured(200, b"", b"x" * size, truncated=False)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"content-length: 1001\r\n\r\n" + b"x" * 1001,
+        b"content-length: 999999999\r\n\r\n" + b"x" * 1001,
+        b"transfer-encoding: chunked\r\n\r\n3e9\r\n" + b"x" * 1001,
+        b"transfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 1001,
+        b"connection: close\r\n\r\n" + b"x" * 1001,
+        b"content-length: 500000\r\n\r\n" + b"x" * 500000,
+    ],
+)
+async def test_beyond_it_the_beginning_is_kept_and_the_connection_ends(start_worker, until, data):
+    worker = await start_worker(says(b"HTTP/1.1 200 OK\r\n" + data))
+    assert await call(worker) == Captured(200, b"", b"x" * 1000, truncated=True)
+    await until(lambda: worker.ended == 1)
+
+
+async def test_pieces_that_cross_the_bound_are_cut_there(start_worker, until):
+    async def script(connection, number):
+        await connection.request()
+        await connection.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n")
+        for _ in range(3):
+            await asyncio.sleep(0.01)
+            await connection.write(b"y" * 400)
+        await connection.ended()
+
+    worker = await start_worker(script)
+    assert await call(worker) == Captured(200, b"", b"y" * 1000, truncated=True)
+    await until(lambda: worker.ended == 1)
+
+
+async def test_an_answer_that_breaks_off_within_the_bound_is_an_error(start_worker):
+    async def script(connection, number):
+        await connection.request()
+        await connection.write(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n" + b"x" * 1000)
+
+    worker = await start_worker(script)
+    with pytest.raises(UpstreamError):
+        await call(worker)
+
+
+async def test_the_answer_to_a_head_is_over_with_its_head(start_worker, until):
+    worker = await start_worker(says(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\ncontent-type: x/y\r\n\r\n"))
+    head = b"HEAD /op HTTP/1.1\r\nhost: worker\r\n\r\n"
+    assert await call(worker, head=head) == Captured(200, b"x/y", b"", truncated=False)
+    await until(lambda: worker.ended == 1)
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel"])
+async def test_one_deadline_is_over_all_of_it(start_worker, until, begun):
+    worker = await start_worker(says(begun))
+    with pytest.raises(UpstreamTimeout):
+        await call(worker, limits=CallLimits(0.05, 5, 1000))
+    await until(lambda: worker.ended == 1)
+
+
+async def test_it_covers_a_body_that_nobody_reads(start_worker, until):
+    async def script(connection, number):
+        await connection.ended()
+
+    worker = await start_worker(script, receive_bytes=4096)
+    with pytest.raises(UpstreamTimeout):
+        await call(worker, b"x" * 20_000_000, limits=CallLimits(0.2, 5, 1000))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [(CallLimits(5, 0.05, 1000), "connecting to the worker timed out"), (CallLimits(0.05, 5, 1000), "within 0.05 s")],
+)
+async def test_connecting_in_vain_is_a_timeout(limits, message):
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        fillers = [socket.socket() for _ in range(4)]  # they take the places in the queue that nobody empties
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(("127.0.0.1", port))
+        with pytest.raises(UpstreamTimeout, match=message):
+            await capture(address_of(f"http://127.0.0.1:{port}"), HEAD % 0, b"", limits)
+        for filler in fillers:
+            filler.close()
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".b", "nowhere.invalid"])
+async def test_a_host_that_cannot_be_found_is_an_error(host):
+    with pytest.raises(UpstreamError):
+        await capture(address_of(f"http://{host}"), HEAD % 0, b"", LIMITS)
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel"])
+async def test_cancelling_ends_the_connection(start_worker, until, begun):
+    worker = await start_worker(says(begun))
+    calling = asyncio.ensure_future(call(worker))
+    await until(lambda: worker.requests)
+    await asyncio.sleep(0.02)
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+    assert calling.cancelled()
+    await until(lambda: worker.ended == 1)
+
+
+async def test_reaching_an_address_says_nothing_to_it(start_worker, until):
+    heard = []
+
+    async def script(connection, number):
+        heard.append(await connection.reader.read())
+
+    worker = await start_worker(script)
+    await Fetcher().reach(worker.url.replace("http:", "grpc:"), timeout_secs=5)
+    await until(lambda: worker.connections == 1 and worker.open == 0)
+    assert not any(heard)
+    await worker.stop()
+    for url in (worker.url, "grpc://a..b", "grpc://", "grpc://[::1", "grpc://a:b"):
+        with pytest.raises(UpstreamError):
+            await Fetcher().reach(url, timeout_secs=5)

@@ -1,0 +1,137 @@
+"""Control calls and inference do not know of each other."""
+
+import asyncio
+
+import pytest
+
+from smg.fleet.breaker import State
+from support.bodies import CHAT, chat
+from support.raw_engine import answers, hangs, resets
+from support.waiting import until
+
+BUSY = 300
+
+
+def by_path(control, inference):
+    """One behaviour for control calls, another for requests."""
+
+    async def behave(call):
+        await (inference if call.path == CHAT else control)(call)
+
+    return behave
+
+
+@pytest.mark.parametrize("control", [resets, answers(500), answers(503), hangs])
+async def test_failures_leave_breaker_load_and_health_alone(stage, control):
+    engine = await stage.raw_engine(by_path(control, answers()))
+    trainer = await stage.plane(engine, rl_control_timeout_secs=0.1, cb_failure_threshold=1, disable_retries=True)
+    for _ in range(3):
+        await trainer.call(engine, "op")
+        await trainer.fanout("op", "id!=x")
+    worker = trainer.gateway.worker(engine)
+    assert (worker.breaker.state, worker.breaker.failures, worker.load) == (State.CLOSED, 0, 0)
+    assert (await trainer.gateway.chat(chat())).status == 200
+
+
+async def test_an_open_breaker_and_a_failed_probe_keep_nobody_from_operating_an_engine(stage):
+    engine = await stage.raw_engine(by_path(answers(), answers(500)))
+    trainer = await stage.plane(engine, cb_failure_threshold=1, disable_retries=True)
+    assert [(await trainer.gateway.chat(chat())).status for _ in range(2)] == [500, 503]
+    assert (await trainer.call(engine, "op")).status == 200
+    assert (await trainer.fanout("op", "health=ready")).status == 200
+
+
+async def test_a_control_call_needs_and_takes_no_permit(stage):
+    engine = await stage.raw_engine()
+    trainer = await stage.plane(engine, max_concurrent_requests=1, queue_size=0)
+    asking = asyncio.ensure_future(trainer.gateway.chat(chat()))
+    request = await engine.call()
+    controlling = asyncio.ensure_future(trainer.fanout("op", "id!=x"))
+    control = await engine.call()
+    assert trainer.gateway.permits == (1, 0)
+    assert trainer.gateway.loads == [1]
+    await request.answer()
+    assert (await asking).status == 200
+    assert trainer.gateway.permits == (0, 0)
+    assert trainer.gateway.loads == [0]
+    await control.answer()
+    assert (await controlling).status == 200
+
+
+async def test_a_pause_reaches_a_busy_engine_past_all_its_requests(stage):
+    engine = await stage.raw_engine()
+    trainer = await stage.plane(engine)
+    requests = [asyncio.ensure_future(trainer.gateway.chat(chat())) for _ in range(BUSY)]
+    await until(lambda: len(engine.calls) == BUSY)
+    waiting = [await engine.call() for _ in range(BUSY)]
+    pausing = asyncio.ensure_future(trainer.fanout("pause_generation", "id!=x", b"{}"))
+    await (await engine.call()).answer()
+    assert (await pausing).status == 200
+    for call in waiting:
+        await call.answer()
+    assert {answer.status for answer in await asyncio.gather(*requests)} == {200}
+
+
+async def test_calls_to_one_engine_do_not_wait_for_each_other(stage):
+    engine = await stage.raw_engine()
+    trainer = await stage.plane(engine)
+    refitting = asyncio.ensure_future(trainer.call(engine, "update_weights_from_disk", b"{}"))
+    refit = await engine.call()
+    aborting = asyncio.ensure_future(trainer.call(engine, "abort_request", b"{}"))
+    await (await engine.call()).answer()
+    assert (await aborting).status == 200
+    assert not refitting.done()
+    await refit.answer()
+    assert (await refitting).status == 200
+
+
+async def test_connections_are_not_shared_with_requests_and_not_kept(stage):
+    engine = await stage.raw_engine(answers())
+    trainer = await stage.plane(engine)
+    for _ in range(3):
+        await trainer.call(engine, "op")
+        await trainer.gateway.chat(chat())
+    pool = trainer.gateway.gateway._upstream.link(trainer.gateway.worker(engine)).pool
+    assert len(pool) == 1
+    assert engine.connections == 4  # one for all requests, and one for each control call
+
+
+async def test_a_large_fleet_is_called_within_the_window(stage):
+    engines = [await stage.raw_engine() for _ in range(20)]
+    trainer = await stage.plane(*engines, rl_fanout_concurrency=4)
+    fanning = asyncio.ensure_future(trainer.fanout("op", "id!=x"))
+    answered = 0
+    while answered < len(engines):
+        await until(lambda: sum(len(e.calls) for e in engines) == min(answered + 4, len(engines)))  # noqa: B023
+        under_way = [call for engine in engines for call in engine.calls if not call.over.done()]
+        assert len(under_way) == min(4, len(engines) - answered)
+        await under_way[0].answer()
+        answered += 1
+    assert (await fanning).json["succeeded"] == 20
+    assert {len(engine.calls) for engine in engines} == {1}
+
+
+async def test_workers_of_other_transports_are_listed_and_never_called_by_requests(stage, tmp_path):
+    engine = await stage.engine()
+    listener = await stage.raw_engine()
+    trainer = await stage.plane(engine)
+    zmq = f"ipc://{tmp_path}/engine.sock"
+    grpc = listener.url.replace("http://", "grpc://")
+    specs = [{"url": zmq, "runtime_type": "vllm"}, {"url": grpc}]
+    for spec in specs:
+        labelled = {**spec, "labels": {"model_id": "m"}}
+        assert (await trainer.gateway.post("/workers", labelled)).status == 202
+    await until(lambda: len(trainer.gateway.workers) == 3)
+    rows = await trainer.rows()
+    assert {url: (rows[url]["connection_mode"], rows[url]["health"]) for url in (zmq, grpc)} == {
+        zmq: ("zmq", "pending"),
+        grpc: ("grpc", "ready"),
+    }
+    assert {(await trainer.gateway.chat(chat())).worker for _ in range(4)} == {engine.url}
+    answer = await trainer.fanout("flush_cache", "model=m")
+    assert (answer.status, answer.json["total"], answer.json["succeeded"]) == (207, 3, 1)
+    assert {row["connection_mode"] for row in answer.json["failed"]} == {"zmq", "grpc"}
+    assert {row["error"] for row in answer.json["failed"]} == {"unsupported_connection_mode"}
+    refused = await trainer.gateway.post(f"/v1/rl/workers/{rows[zmq]['id']}/engine/op", b"")
+    assert (refused.status, refused.json["connection_mode"]) == (422, "zmq")
+    assert listener.calls == []
