@@ -42,7 +42,11 @@ def main() -> int:
     except ChildFailedError as error:
         sys.exit(f"the soak did not come to its end: {error}")
     promises = judge(story.accounts, story.executions, story.evidence)
-    lines = [*summary(story.accounts, story.executions), f"{story.removals} workers removed and registered again"]
+    lines = [
+        *summary(story.accounts, story.executions),
+        story.efforts,
+        f"{story.removals} workers removed and registered again",
+    ]
     print("\n".join(lines) + "\n\n" + report.aligned([_HEADINGS, *map(_row, promises)]))
     for complaint in story.evidence.complaints[:10]:
         print(f"log: {complaint}")

@@ -23,7 +23,7 @@ from bench.soak.requests import Author, Request, judge
 # Longer than the gateway lets any request take, retries and queue included.
 PATIENCE_SECS = 45.0
 _PIECE_BYTES = 32_768
-_KINDS = {"plain": 45, "stream": 40, "large": 5, "upload": 10}
+_KINDS = {"plain": 44, "stream": 38, "large": 5, "long": 3, "upload": 10}
 # Where a request is given up: in its head, during its upload, before its answer, during its answer.
 _STAYS, _IN_HEAD, _IN_UPLOAD, _WAITING, _IN_ANSWER = "", "head", "upload", "waiting", "answer"
 _LEAVING = {_STAYS: 80, _IN_HEAD: 2, _IN_UPLOAD: 3, _WAITING: 7, _IN_ANSWER: 8}
@@ -106,8 +106,12 @@ class Client:
 
     async def _one(self) -> None:
         """Send one request, and see what comes of it."""
-        request = self.author.write(next(self.numbers), _pick(_KINDS, self.chance))
-        account = Account(request.rid, request.single, _pick(_LEAVING, self.chance))
+        kind = _pick(_KINDS, self.chance)
+        request = self.author.write(next(self.numbers), kind)
+        leaves = _pick(_LEAVING, self.chance)
+        if kind == "long":  # nobody waits for its end
+            leaves = _IN_ANSWER if request.stream else _WAITING
+        account = Account(request.rid, request.single, leaves)
         self.accounts.append(account)
         connection = await self._connected()
         connection.account = self.last = account

@@ -26,7 +26,7 @@ from smg.sim.options import SimOptions
 _CHAT = "/v1/chat/completions"
 _HEALTH = "/health"
 # An engine falls ill about so often, and stays away so long when it crashed.
-_WELL_SECS = 4.0
+_WELL_SECS = 2.5
 _AWAY_SECS = (0.2, 3.0)
 _CRASH = "crash"
 

@@ -23,8 +23,10 @@ DONE = "[DONE]"
 
 _LEAST_TOKENS, _MOST_TOKENS = 16, 96
 _LARGE_ANSWER = {"n": 8, "logprobs": True, "top_logprobs": 5, "max_tokens": 48}
+# Three seconds of work, unless somebody tells the engine to stop.
+_LONG_ANSWER = {"min_tokens": 3000, "max_tokens": 3000}
 _SYSTEMS = [wire.document(600, seed) for seed in range(8)]
-# Above the gateway's limit for bodies that it keeps for a retry (see `stage.py`), and far below it.
+# Above the gateway's limit for bodies that it keeps for a retry (see `run.py`), and far below it.
 _UPLOAD_BYTES, _MESSAGE_BYTES = 150_000, 120
 # With these a policy that places by the prompt can do without, and a large body passes through unread.
 _TOKENS_HEADER = "X-SMG-Routing-Tokens: 11,22,33,44\r\n"
@@ -52,22 +54,21 @@ class Author:
         self._writer = Writer(ENGINE.model, ENGINE.seed)
 
     def write(self, number: int, kind: str) -> Request:
-        """A request of a kind: `plain`, `stream`, `large` (a large answer) or `upload` (a large request)."""
+        """A request of a kind: `plain`, `stream`, `large` or `long` (answers), or `upload` (a large request)."""
         chance, rid = self._chance, f"soak-{number:07d}"
         upload = kind == "upload"
         text = f"{rid}: " + "what of it? " * ((_UPLOAD_BYTES if upload else _MESSAGE_BYTES) // 12)
-        fields = {
+        fields: dict[str, object] = {
             "model": wire.MODEL,
             "rid": rid,
-            "stream": kind == "stream" or (upload and chance.random() < 0.5),
+            "stream": kind == "stream" or (kind in {"upload", "long"} and chance.random() < 0.5),
             "messages": [
                 {"role": "system", "content": chance.choice(_SYSTEMS)},
                 {"role": "user", "content": text},
             ],
             "max_tokens": chance.randint(_LEAST_TOKENS, _MOST_TOKENS),
         }
-        if kind == "large":
-            fields |= _LARGE_ANSWER
+        fields |= {"large": _LARGE_ANSWER, "long": _LONG_ANSWER}.get(kind, {})
         body = json.dumps(fields).encode()
         chunked = upload and chance.random() < 0.3
         framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {len(body)}"

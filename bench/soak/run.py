@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.gateways import Gateway, Side, launch
-from bench.processes import Children, read_json_line
+from bench.processes import ChildFailedError, Children, read_json_line
 from bench.soak.accounts import Account, Execution
 from bench.soak.churn import Churn
 from bench.soak.promises import Evidence
@@ -16,11 +16,13 @@ from bench.soak.witness import Witness
 from bench.stage import Settings, Stage
 from bench.stats import quarter_growth
 
+Ward = subprocess.Popen[str]  # a process of engines, which takes orders
+
 ENGINE_PROCESSES, ENGINES_EACH = 3, 10
 CLIENTS = 56
 _STEP_SECS = 0.25
-# What fills once and stays full (trees, pools, series) has filled by then.
-_WARM_UP_SHARE = 0.2
+# What fills once and stays full (trees, pools, garbage that waits for its collection) has filled by then.
+_WARM_UP_SHARE = 0.5
 # A client waits up to 45 s for an answer.
 _LAST_ANSWER_SECS = 60.0
 _QUIET_SECS = 30.0
@@ -33,7 +35,7 @@ _FLAGS = (
     *("--cb-failure-threshold", "4", "--cb-timeout-duration-secs", "2"),
     *("--worker-startup-check-interval", "1"),
     *("--request-timeout-secs", "4", "--max-buffered-request-bytes", "65536"),
-    *("--max-concurrent-requests", "40", "--queue-size", "12", "--queue-timeout-secs", "1"),
+    *("--max-concurrent-requests", "28", "--queue-size", "20", "--queue-timeout-secs", "1"),
     *("--retry-initial-backoff-ms", "10", "--retry-max-backoff-ms", "200"),
     *("--max-tree-size", "200000", "--eviction-interval-secs", "5"),
     *("--shutdown-grace-period-secs", "4"),
@@ -48,7 +50,7 @@ class Story:
     executions: list[Execution]
     evidence: Evidence
     removals: int
-    seconds: float
+    efforts: str
     rss_kb: list[int] = field(default_factory=list)
 
 
@@ -75,43 +77,37 @@ class Soak:
             flags=_FLAGS,
             cwd=self.settings.state_dir,
         )
+        try:
+            return self._play(stage, wards, gateway, len(ports))
+        except OSError as error:
+            raise ChildFailedError(f"the gateway does not answer ({error}): {gateway.last_words()}") from error
+
+    def _play(self, stage: Stage, wards: list[Ward], gateway: Gateway, workers: int) -> Story:
         witness = Witness(gateway)
-        sockets, threads = self._rested(witness)
+        before = {"sockets_before": witness.sockets(), "threads_before": witness.threads()}
         churn = Churn(witness, random.Random(self.seed), time.monotonic() + 1)
         for ward in wards:
             _order(ward, "storm")
         load = stage.start_module(
             "bench.soak.clients",
-            core=load_core,
+            core=self.settings.load_core,
             port=gateway.port,
             clients=CLIENTS,
             seconds=self.settings.seconds,
             seed=self.seed,
         )
         rss_kb = self._watch(gateway, churn)
-        accounts = self.children.output(load, _LAST_ANSWER_SECS)
+        accounts = [Account(*row) for row in self.children.output(load, _LAST_ANSWER_SECS)]
         for ward in wards:
             _order(ward, "calm")
-        self._await_quiet(witness, churn, len(ports), sockets)
-        ledgers = [_order(ward, "ledger") for ward in wards]
-        facts = _read(witness, len(ports))
-        facts |= {"sockets_before": sockets, "threads_before": threads, "growth_kb": quarter_growth(rss_kb)}
-        facts |= self._end(gateway)
-        evidence = Evidence(**facts, complaints=witness.complaints())
+        after = self._quiet(witness, churn, workers, before["sockets_before"])
+        executions = [Execution(*row) for ward in wards for row in _order(ward, "ledger")]
+        efforts = witness.efforts()
+        memory: dict[str, Any] = {"growth_kb": quarter_growth(rss_kb), "seconds": self.settings.seconds}
+        evidence = Evidence(**before, **after, **memory, **_end(gateway), complaints=witness.complaints())
         if not evidence.complaints:
             gateway.log.unlink()
-        executions = [Execution(*row) for rows in ledgers for row in rows]
-        return Story(
-            [Account(*row) for row in accounts], executions, evidence, churn.removed, self.settings.seconds, rss_kb
-        )
-
-    def _rested(self, witness: Witness) -> tuple[int, int]:
-        """Sockets and threads before the load: the fewest of a few looks, as probes come and go."""
-        looks = []
-        for _ in range(8):
-            time.sleep(_STEP_SECS)
-            looks.append((witness.sockets(), witness.threads()))
-        return min(sockets for sockets, _ in looks), max(threads for _, threads in looks)
+        return Story(accounts, executions, evidence, churn.removed, efforts, rss_kb)
 
     def _watch(self, gateway: Gateway, churn: Churn) -> list[int]:
         """The time of the load; returns the gateway's resident memory after the warm-up."""
@@ -124,36 +120,38 @@ class Soak:
             time.sleep(_STEP_SECS)
         return rss_kb
 
-    def _await_quiet(self, witness: Witness, churn: Churn, workers: int, sockets: int) -> None:
-        """Wait until nothing is left of the load, or it is clear that something stays."""
+    def _quiet(self, witness: Witness, churn: Churn, workers: int, sockets: int) -> dict[str, int]:
+        """What is left of the load as soon as nothing is, or when it is clear that something stays."""
         deadline = time.monotonic() + _QUIET_SECS
-        while time.monotonic() < deadline:
+        while True:
             churn.settle()
-            facts = _read(witness, workers)
-            left = sum(facts[name] for name in ("loads", "leases", "in_flight", "admitted", "queued"))
-            if not left and facts["ready_workers"] == workers and facts["sockets"] <= sockets:
-                return
+            found = _read(witness, workers)
+            left = sum(found[name] for name in ("loads", "leases", "in_flight", "admitted", "queued"))
+            quiet = not left and found["ready_workers"] == workers and found["sockets"] <= sockets
+            if quiet or time.monotonic() > deadline:
+                return found
             time.sleep(_STEP_SECS)
 
-    def _end(self, gateway: Gateway) -> dict[str, Any]:
-        """Tell the gateway to end; how long it took, and its status."""
-        begun_at = time.monotonic()
-        gateway.process.send_signal(signal.SIGTERM)
-        try:
-            code = gateway.process.wait(_END_SECS)
-        except subprocess.TimeoutExpired:
-            code = -1
-        return {"end_secs": time.monotonic() - begun_at, "exit_code": code}
+
+def _end(gateway: Gateway) -> dict[str, Any]:
+    """Tell the gateway to end; how long it took, and its status."""
+    begun_at = time.monotonic()
+    gateway.process.send_signal(signal.SIGTERM)
+    try:
+        code = gateway.process.wait(_END_SECS)
+    except subprocess.TimeoutExpired:
+        code = -1
+    return {"end_secs": time.monotonic() - begun_at, "exit_code": code}
 
 
-def _order(ward: "subprocess.Popen[str]", order: str) -> Any:
+def _order(ward: Ward, order: str) -> Any:
     assert ward.stdin is not None
     ward.stdin.write(order + "\n")
     ward.stdin.flush()
     return read_json_line(ward)
 
 
-def _read(witness: Witness, workers: int) -> dict[str, Any]:
+def _read(witness: Witness, workers: int) -> dict[str, int]:
     metrics = witness.metrics()
     return {
         "ready_workers": witness.ready_workers(),

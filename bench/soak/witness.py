@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 from bench import procfs
 from bench.gateways import Gateway
 
-_SAMPLE = re.compile(r"^(?P<name>\w+)(?:\{.*\})? (?P<value>\S+)$", re.MULTILINE)
+_LOOKS, _LOOK_SECS = 10, 0.05
+_SAMPLE = re.compile(r"^(?P<series>(?P<name>\w+)(?:\{.*\})?) (?P<value>\S+)$", re.MULTILINE)
+_PASSED_THROUGH = re.compile(r'smg_router_request_body_path_total\{.*path="streamed".*\}')
 # What Python and its event loop write when something was forgotten or went wrong unforeseen.
 _COMPLAINT = re.compile(
     r"Traceback|Task was destroyed|never retrieved|was never awaited|unhandled|unclosed|Exception ignored",
@@ -40,19 +43,38 @@ class Witness:
         return int(self.call("GET", "/readiness")[1].get("healthy_workers", 0))
 
     def metrics(self) -> dict[str, float]:
-        """The sum of each metric's series."""
+        """The value of each series, and by the metric's name the sum of all that it has."""
         connection = http.client.HTTPConnection("127.0.0.1", self.gateway.metrics_port, timeout=10)
         connection.request("GET", "/metrics")
         sums: dict[str, float] = defaultdict(float)
         for sample in _SAMPLE.finditer(connection.getresponse().read().decode()):
             sums[sample["name"]] += float(sample["value"])
+            if sample["series"] != sample["name"]:
+                sums[sample["series"]] = float(sample["value"])
         connection.close()
         return sums
 
+    def efforts(self) -> str:
+        """What the gateway did beyond the ordinary, in a sentence."""
+        metrics = self.metrics()
+        passed = sum(value for series, value in metrics.items() if _PASSED_THROUGH.match(series))
+        return (
+            f"{metrics['smg_worker_retries_total']:,.0f} further attempts, "
+            f"{metrics['smg_router_upstream_send_retries_total']:,.0f} requests sent again on a fresh connection, "
+            f"{passed:,.0f} bodies passed through unread"
+        )
+
     def sockets(self) -> int:
-        return procfs.sockets(self.gateway.pid)
+        """The fewest of a few looks: probes, and calls like those of this class, come and go."""
+        looks = []
+        for _ in range(_LOOKS):
+            time.sleep(_LOOK_SECS)
+            looks.append(procfs.sockets(self.gateway.pid))
+        return min(looks)
 
     def threads(self) -> int:
+        """Those that metrics are written with included, which start with the first scrape."""
+        self.metrics()
         return procfs.threads(self.gateway.pid)
 
     def complaints(self) -> tuple[str, ...]:

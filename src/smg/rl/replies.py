@@ -147,7 +147,7 @@ def _call_result(payload: Any) -> CallResult:
         status=_field(row, "status", int),
         latency_ms=_field(row, "latency_ms", (int, float)),
         body=row.get("body"),
-        truncated=row.get("body_truncated") is True,
+        _truncated=row.get("body_truncated") is True,
     )
 
 

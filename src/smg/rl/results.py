@@ -49,16 +49,16 @@ class CallResult:
     status: int
     latency_ms: float
     body: Any
-    # No field of its own, so that the fields are the ones of the wire contract.
-    truncated: InitVar[bool] = False
+    # Kept beside the fields, which are those of the wire contract.
+    _truncated: InitVar[bool] = False
 
-    def __post_init__(self, truncated: bool) -> None:
-        object.__setattr__(self, "_truncated", truncated)
+    def __post_init__(self, _truncated: bool) -> None:
+        self.__dict__["body_truncated"] = _truncated
 
     @property
     def body_truncated(self) -> bool:
         """Whether the gateway cut the body, of which it hands on the first MiB as a text."""
-        return bool(self.__dict__["_truncated"])
+        return bool(self.__dict__["body_truncated"])
 
 
 @dataclass(frozen=True, slots=True)

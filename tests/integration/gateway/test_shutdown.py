@@ -96,7 +96,7 @@ async def test_what_is_left_at_the_end_is_cut(stage):
 
 async def test_idle_connections_to_workers_end_with_the_gateway(stage):
     engine = await stage.raw_engine(answers())
-    gateway = await stage.gateway(engine)
+    gateway = await stage.gateway(engine, upstream_pool_idle_timeout_secs=0)
     assert (await gateway.chat(chat())).status == 200
     assert engine.open_connections == 1
     await gateway.gateway.close()

@@ -7,15 +7,14 @@ import pytest
 
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import address_of
-from smg.net.capture import CallLimits, Captured, capture
-from smg.net.fetch import Fetcher
+from smg.net.capture import CallLimits, Captured, Outgoing, capture
 
-HEAD = b"POST /op HTTP/1.1\r\nhost: worker\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+NOTHING = Outgoing("POST", "/op")
 LIMITS = CallLimits(timeout_secs=5, connect_timeout_secs=5, max_bytes=1000)
 
 
-def call(worker, body=b"", limits=LIMITS, head=None):
-    return capture(address_of(worker.url), HEAD % len(body) if head is None else head, body, limits)
+def call(worker, body=b"", limits=LIMITS, *, method="POST", **options):
+    return capture(address_of(worker.url), Outgoing(method, "/op?a", [(b"x-a", b"b")], body), limits, **options)
 
 
 def says(data):
@@ -32,8 +31,22 @@ def says(data):
 async def test_an_answer_is_captured_with_its_kind(start_worker, until):
     worker = await start_worker(says(b"HTTP/1.1 404 No\r\ncontent-type: x/y\r\ncontent-length: 2\r\n\r\nok"))
     assert await call(worker, b"hello") == Captured(404, b"x/y", b"ok", truncated=False)
-    assert worker.requests == [(HEAD % 5, b"hello")]
+    head = b"POST /op?a HTTP/1.1\r\nhost: 127.0.0.1:%d\r\nconnection: close\r\nx-a: b\r\ncontent-length: 5\r\n\r\n"
+    assert worker.requests == [(head % worker.port, b"hello")]
     await until(lambda: worker.ended == 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "length"),
+    [("GET", b"", None), ("HEAD", b"", None), ("POST", b"", b"0"), ("GET", b"{}", b"2"), ("POST", b"{}", b"2")],
+)
+async def test_only_what_could_have_a_body_says_that_it_has_none(start_worker, method, body, length):
+    worker = await start_worker()
+    await call(worker, body, method=method)
+    ((head, received),) = worker.requests
+    assert (b"content-length" in head) is (length is not None)
+    assert length is None or head.endswith(b"\r\ncontent-length: %b\r\n\r\n" % length)
+    assert received == body
 
 
 async def test_every_call_has_a_connection_of_its_own(start_worker, until):
@@ -107,8 +120,7 @@ async def test_an_answer_that_breaks_off_within_the_bound_is_an_error(start_work
 
 async def test_the_answer_to_a_head_is_over_with_its_head(start_worker, until):
     worker = await start_worker(says(b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\ncontent-type: x/y\r\n\r\n"))
-    head = b"HEAD /op HTTP/1.1\r\nhost: worker\r\n\r\n"
-    assert await call(worker, head=head) == Captured(200, b"x/y", b"", truncated=False)
+    assert await call(worker, method="HEAD") == Captured(200, b"x/y", b"", truncated=False)
     await until(lambda: worker.ended == 1)
 
 
@@ -143,7 +155,7 @@ async def test_connecting_in_vain_is_a_timeout(limits, message):
             filler.setblocking(False)
             filler.connect_ex(("127.0.0.1", port))
         with pytest.raises(UpstreamTimeout, match=message):
-            await capture(address_of(f"http://127.0.0.1:{port}"), HEAD % 0, b"", limits)
+            await capture(address_of(f"http://127.0.0.1:{port}"), NOTHING, limits)
         for filler in fillers:
             filler.close()
 
@@ -151,7 +163,7 @@ async def test_connecting_in_vain_is_a_timeout(limits, message):
 @pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".b", "nowhere.invalid"])
 async def test_a_host_that_cannot_be_found_is_an_error(host):
     with pytest.raises(UpstreamError):
-        await capture(address_of(f"http://{host}"), HEAD % 0, b"", LIMITS)
+        await capture(address_of(f"http://{host}"), NOTHING, LIMITS)
 
 
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhel"])
@@ -164,19 +176,3 @@ async def test_cancelling_ends_the_connection(start_worker, until, begun):
     await asyncio.gather(calling, return_exceptions=True)
     assert calling.cancelled()
     await until(lambda: worker.ended == 1)
-
-
-async def test_reaching_an_address_says_nothing_to_it(start_worker, until):
-    heard = []
-
-    async def script(connection, number):
-        heard.append(await connection.reader.read())
-
-    worker = await start_worker(script)
-    await Fetcher().reach(worker.url.replace("http:", "grpc:"), timeout_secs=5)
-    await until(lambda: worker.connections == 1 and worker.open == 0)
-    assert not any(heard)
-    await worker.stop()
-    for url in (worker.url, "grpc://a..b", "grpc://", "grpc://[::1", "grpc://a:b"):
-        with pytest.raises(UpstreamError):
-            await Fetcher().reach(url, timeout_secs=5)

@@ -110,3 +110,21 @@ async def test_cancelling_leaves_nothing_behind(start_worker, fetcher, until):
     await asyncio.gather(fetching, return_exceptions=True)
     assert fetching.cancelled()
     await until(lambda: worker.ended == 1)
+
+
+async def test_reaching_an_address_says_nothing_to_it(start_worker, fetcher, until):
+    heard = []
+
+    async def script(connection, number):
+        heard.append(await connection.reader.read())
+
+    worker = await start_worker(script)
+    await fetcher.reach(worker.url.replace("http:", "grpc:"), timeout_secs=5)
+    await until(lambda: worker.connections == 1 and worker.open == 0)
+    assert not any(heard)
+    await worker.stop()
+    for url in (worker.url, "grpc://a..b", "grpc://", "grpc://[::1", "grpc://a:b"):
+        assert await failure(fetcher.reach(url, timeout_secs=5)) in {
+            "call_upstream_request_error",
+            "call_upstream_connection_failed",
+        }

@@ -80,7 +80,7 @@ def _with_selector(operation):
     return path, "engine=sglang", body
 
 
-async def test_a_control_call_is_announced_to_whoever_listens(stage):
+async def test_a_control_call_leaves_its_mark_in_metrics_and_log(stage):
     engine = await stage.engine()
     trainer = await stage.plane(engine)
     await trainer.call(engine, "flush_cache", {})
@@ -88,3 +88,5 @@ async def test_a_control_call_is_announced_to_whoever_listens(stage):
     assert scrape.labels("smg_rl_control_calls_total") == [{"op": "flush_cache", "result": "ok"}]
     (line,) = [line for line in trainer.gateway.log().splitlines() if " smg_rl: rl.proxy " in line]
     assert ' method="POST" path="flush_cache" status=200 latency_ms=' in line
+    (line,) = trainer.gateway.access_lines("/engine/flush_cache")
+    assert f'worker="{engine.url}"' in line

@@ -172,6 +172,8 @@ class StandIn:
                 self.abandoned += 1
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError, asyncio.CancelledError):
             pass
+        except RuntimeError:  # what uvloop says to those who write after the end
+            assert writer.transport.is_closing()
         finally:
             writer.close()
             with suppress(OSError, asyncio.CancelledError):

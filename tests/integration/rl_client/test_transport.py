@@ -1,18 +1,11 @@
 """Both twins over real sockets, against whatever a server may do to them."""
 
 import asyncio
-import errno
-import itertools
 import json
-import math
-import socket
-import ssl
-import subprocess
 
 import pytest
 
 from smg.rl import RL, FanoutError, RlError, aio
-from smg.rl.sockets import tls_context
 from support.waiting import until, within
 
 CALL = {"worker_id": "w", "url": "http://e", "status": 200, "latency_ms": 7, "body": {"ok": 1}}
@@ -20,6 +13,10 @@ REPORT = {"results": {"w": CALL}, "failed": [], "total": 1, "succeeded": 1}
 FAILURE = {"worker_id": "w", "url": "http://e", "error": "upstream_timeout", "message": "late"}
 PARTIAL = {"results": {}, "failed": [FAILURE], "total": 1, "succeeded": 0}
 NOBODY = {"protocol_version": 1, "workers": [], "total": 0}
+
+
+async def hangs(turn):
+    await turn.abandoned()
 
 
 def body_of(size):
@@ -153,133 +150,6 @@ async def test_errors_reach_the_caller(client, stand_in, answers):
         assert (error.value.status, error.value.code, error.value.payload) == (404, "http_error", "")
 
 
-# --- trouble on the way
-
-
-async def test_a_port_that_nobody_listens_on_refuses(client):
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        with pytest.raises(ConnectionRefusedError):
-            await client(f"http://127.0.0.1:{held.getsockname()[1]}").workers()
-
-
-async def test_a_name_that_does_not_exist_is_an_os_error(client):
-    with pytest.raises(OSError):  # noqa: PT011  which one is the resolver's
-        await client("http://gateway.invalid").workers()
-
-
-async def closes(turn):
-    turn.writer.close()
-
-
-async def resets(turn):
-    turn.reset()
-
-
-async def breaks_off(turn):
-    await turn.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
-
-
-async def breaks_off_a_chunk(turn):
-    await turn.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\n{")
-
-
-async def talks_nonsense(turn):
-    await turn.write(b"\0\1 I am a teapot\r\n\r\n")
-    await turn.abandoned()
-
-
-@pytest.mark.parametrize("script", [closes, resets, breaks_off, breaks_off_a_chunk, talks_nonsense])
-async def test_a_reply_that_is_none_is_a_connection_error(client, stand_in, script):
-    server = await stand_in(script)
-    with pytest.raises(ConnectionError):
-        await client(server.url).call("w", "op")
-    assert len(server.requests) == 1  # and nothing is repeated
-
-
-# --- deadlines
-
-
-async def hangs(turn):
-    await turn.abandoned()
-
-
-async def trickles(turn):
-    """A head that never ends, and is never silent."""
-    await turn.write(b"HTTP/1.1 200 OK\r\n")
-    for number in itertools.count():
-        await turn.write(b"X-%d: y\r\n" % number)
-        await asyncio.sleep(0.01)
-
-
-async def never_ends(turn):
-    await turn.write(b"HTTP/1.1 200 OK\r\n\r\n")
-    while True:
-        await turn.write(b" ")
-        await asyncio.sleep(0.01)
-
-
-@pytest.mark.parametrize("script", [hangs, trickles, never_ends])
-async def test_a_timeout_bounds_the_whole_request(client, stand_in, script):
-    server = await stand_in(script)
-    for rl, options in ((client(server.url, timeout=0.2), {}), (client(server.url, timeout=600), {"timeout": 0.2})):
-        with pytest.raises(TimeoutError, match=r"no complete reply within 0\.2 s"):
-            await rl.call("w", "op", **options)
-
-
-async def test_a_timeout_bounds_sending_too(client, stand_in):
-    async def reads_nothing(turn):
-        await asyncio.Event().wait()
-
-    server = await stand_in(reads_nothing, reads_bodies=False)
-    with pytest.raises(TimeoutError):
-        await client(server.url).call("w", "op", {"tensor": "y" * (32 << 20)}, timeout=0.3)
-
-
-async def test_a_server_that_takes_a_request_slowly_buys_no_time(client, stand_in):
-    size, taken = 64 << 20, 0
-
-    async def sips(turn):
-        nonlocal taken
-        while data := await turn.reader.read(1 << 16):
-            taken += len(data)
-            await asyncio.sleep(0.01)
-
-    server = await stand_in(sips, reads_bodies=False)
-    with pytest.raises(TimeoutError):
-        await client(server.url).call("w", "op", {"tensor": "y" * size}, timeout=0.3)
-    assert taken < size
-
-
-@pytest.mark.parametrize("twin", [RL, aio.RL], ids=["blocking", "coroutine"])
-async def test_the_systems_own_timeout_keeps_its_number(twin, monkeypatch):
-    """A network that is gone says so long before a bound of minutes, and is told apart from it."""
-    gone = TimeoutError(errno.ETIMEDOUT, "the network is gone")
-
-    def fail(*arguments, **options):
-        raise gone
-
-    monkeypatch.setattr(socket.socket, "connect", fail)
-    monkeypatch.setattr(asyncio, "open_connection", fail)
-    with pytest.raises(TimeoutError) as error:
-        await twin("http://127.0.0.1:9").workers()
-    assert error.value is gone
-
-
-async def test_a_timeout_of_one_call_may_be_longer_than_the_clients(client, stand_in):
-    async def play(turn):
-        await asyncio.sleep(0.3)
-        await turn.answer(CALL)
-
-    rl = client((await stand_in(play)).url, timeout=0.1)
-    assert (await rl.call("w", "op", timeout=60)).status == 200
-
-
-@pytest.mark.parametrize("timeout", [math.inf, 1e12])
-async def test_a_timeout_may_be_as_long_as_one_likes(client, stand_in, answers, timeout):  # noqa: ASYNC109  a value to be taken
-    assert await client((await stand_in(answers(NOBODY))).url, timeout=timeout).workers() == []
-
-
 # --- where requests go
 
 
@@ -300,77 +170,6 @@ async def test_proxies_of_the_environment_are_not_asked(client, stand_in, answer
         monkeypatch.delenv(name, raising=False)
     assert await client(server.url).workers() == []
     assert (proxy.connections, server.connections) == (0, 1)
-
-
-# --- TLS
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    """Files of a key and of a certificate for 127.0.0.1 that signs itself."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
-    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    try:
-        subprocess.run(made, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no certificate can be made: {error}")
-    return key, cert
-
-
-@pytest.fixture
-def server_tls(certificate):
-    key, cert = certificate
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    return context
-
-
-@pytest.fixture
-def fresh_trust():
-    """Trusted certificates are read once a process: here, once more."""
-    tls_context.cache_clear()
-    yield
-    tls_context.cache_clear()
-
-
-async def test_tls_trusts_what_the_environment_names(
-    client, stand_in, answers, server_tls, certificate, fresh_trust, monkeypatch
-):
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[1]))
-    server = await stand_in(answers(body_of(1 << 20)), tls=server_tls)
-    result = await client(server.url).call("w", "op", {"tensor": "y" * (1 << 20)})
-    assert len(result.body) == 1 << 20
-    with pytest.raises(TimeoutError):
-        await client((await stand_in(hangs, tls=server_tls)).url, timeout=0.5).call("w", "op")
-
-
-async def test_tls_refuses_a_stranger_and_tells_it_nothing(client, stand_in, answers, server_tls, fresh_trust):
-    server = await stand_in(answers(NOBODY), tls=server_tls)
-    with pytest.raises(ssl.SSLCertVerificationError):
-        await client(server.url, api_key="key").workers()
-    assert server.requests == []
-
-
-async def test_a_server_without_tls_is_an_os_error_over_https(client, fresh_trust):
-    async def refuse(reader, writer):
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
-
-    listener = await asyncio.start_server(refuse, "127.0.0.1", 0)
-    with pytest.raises(OSError):  # noqa: PT011  the TLS library words it
-        await client(f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}").workers()
-    listener.close()
-
-
-async def test_a_timeout_bounds_a_handshake_that_does_not_come(client, stand_in, fresh_trust):
-    async def never(turn):
-        await asyncio.Event().wait()
-
-    server = await stand_in(never)
-    with pytest.raises(TimeoutError, match="no complete reply"):
-        await client(server.url.replace("http:", "https:"), timeout=0.3).workers()
 
 
 # --- cancellation, and what a client does while it waits

@@ -1,53 +1,169 @@
-import time
-
 import pytest
 
-from smg.app.placing import placing_of
+from smg.app.placing import placing_of, required_roles, static_specs
 from smg.config.settings import Settings
 from smg.errors import PlacementError
 from smg.fleet.breaker import Breaker, BreakerOptions
-from smg.fleet.hints import NO_HINTS
+from smg.fleet.hints import NO_HINTS, Hints
+from smg.fleet.pairs import PairSelector
 from smg.fleet.registry import Registry
+from smg.fleet.selection import Selector
 from smg.fleet.worker import ModelCard, Status, Worker
 from smg.telemetry.metrics import Metrics
 
-
-@pytest.fixture
-def registry():
-    return Registry({})
+PAIRS = Settings(pd_disaggregation=True, policy="round_robin")
 
 
-def add(registry, name, **fields):
-    breaker = Breaker(BreakerOptions(), lambda _old, _new: None)
-    url = f"http://{name}"
-    worker = Worker(name, url, url, breaker, models=(ModelCard("m"),), status=Status.READY, **fields)
-    registry.add(worker)
-    return worker
+class Site:
+    """A registry, and what places requests on it."""
+
+    def __init__(self, settings):
+        self.registry = Registry()
+        self.metrics = Metrics()
+        self.placing = placing_of(settings, self.registry, self.metrics, lambda: 0.0)
+        self.placer = self.placing.placer
+
+    def add(self, name, kind):
+        url = f"http://{name}"
+        worker = Worker(
+            name,
+            url,
+            url,
+            Breaker(BreakerOptions()),
+            models=(ModelCard("m"),),
+            worker_type=kind,
+            status=Status.READY,
+            runtime="sglang",
+        )
+        self.registry.add(worker)
+        return worker
+
+    def pair(self):
+        return self.add("p", "prefill"), self.add("d", "decode")
+
+    def policy(self, kind):
+        return self.placing.policy_name("m", kind)
 
 
-def placing(registry, **settings):
-    return placing_of(Settings(policy="round_robin", **settings), registry, Metrics(), time.monotonic)
+# --- the workers of the command line
 
 
-def test_decisions_are_placed_on_whole_engines_of_the_fleet_whatever_places_the_rest(registry):
-    add(registry, "outside", runtime="external")
-    for role in ("prefill", "decode"):
-        add(registry, role, worker_type=role)
-    for settings in ({}, {"pd_disaggregation": True}):
-        with pytest.raises(PlacementError) as caught:
-            placing(registry, **settings).decisions.place("m", NO_HINTS)
-        assert caught.value.code == "decisions_not_supported"
-    add(registry, "whole")
-    for settings in ({}, {"pd_disaggregation": True}):
-        assert placing(registry, **settings).decisions.place("m", NO_HINTS).worker.id == "whole"
+def test_workers_of_the_command_line_have_the_gateway_s_key():
+    specs = static_specs(Settings(worker_urls=("http://a", "http://b"), api_key="key"))
+    assert [(spec.url, spec.worker_type, spec.api_key) for spec in specs] == [
+        ("http://a", "regular", "key"),
+        ("http://b", "regular", "key"),
+    ]
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_a_worker_that_has_recovered_gets_decisions_again(registry, split):
-    first, second = add(registry, "a"), add(registry, "b")
-    placed = placing(registry, pd_disaggregation=split)
-    first.overloaded = True
-    assert {placed.decisions.place("m", NO_HINTS).worker for _ in range(4)} == {second}
-    first.overloaded = False
-    placed.recheck()
-    assert {placed.decisions.place("m", NO_HINTS).worker for _ in range(4)} == {first, second}
+def test_legs_of_the_command_line_have_their_roles_and_ports():
+    settings = Settings(
+        pd_disaggregation=True,
+        prefill=("http://p1 9001", "http://p2 none", "http://p3"),
+        decode=("http://d",),
+        api_key="key",
+    )
+    specs = static_specs(settings)
+    assert [(spec.url, spec.worker_type, spec.bootstrap_port) for spec in specs] == [
+        ("http://p1", "prefill", 9001),
+        ("http://p2", "prefill", None),
+        ("http://p3", "prefill", None),
+        ("http://d", "decode", None),
+    ]
+    assert {spec.api_key for spec in specs} == {"key"}
+
+
+def test_pairs_take_the_place_of_single_workers():
+    settings = Settings(pd_disaggregation=True, worker_urls=("http://a",), decode=("http://d",))
+    assert [spec.url for spec in static_specs(settings)] == ["http://d"]
+
+
+def test_the_gateway_is_ready_with_a_worker_of_each_kind_it_needs():
+    assert required_roles(Settings()) == ()
+    assert required_roles(PAIRS) == ("prefill", "decode")
+
+
+# --- who places
+
+
+def test_single_workers_are_placed_on_by_default():
+    site = Site(Settings(policy="round_robin"))
+    assert type(site.placer) is Selector
+    assert set(site.placing.by_type) == {"regular"}
+
+
+def test_pairs_are_placed_on_with_policies_of_their_own():
+    site = Site(PAIRS)
+    assert type(site.placer) is PairSelector
+    prefill, decode = site.pair()
+    assert site.placer.place("m", NO_HINTS) == (decode, prefill)
+    assert set(site.placing.by_type) == {"regular", "prefill", "decode"}
+    assert len({id(policies.of("m")) for policies in site.placing.policies}) == 3
+
+
+def test_each_leg_may_have_another_policy():
+    site = Site(Settings(pd_disaggregation=True, policy="random", prefill_policy="bucket", decode_policy="manual"))
+    site.pair()
+    assert (site.policy("prefill"), site.policy("decode")) == ("bucket", "manual")
+    site = Site(Settings(pd_disaggregation=True, policy="random", decode_policy="manual"))
+    site.pair()
+    assert (site.policy("prefill"), site.policy("decode")) == ("random", "manual")
+
+
+def test_labels_choose_no_policy_for_a_leg():
+    site = Site(PAIRS)
+    worker = Worker(
+        "p", "http://p", "http://p", None, models=(ModelCard("m"),), worker_type="prefill", labels={"policy": "random"}
+    )
+    site.registry.add(worker)
+    assert site.policy("prefill") == "round_robin"
+
+
+@pytest.mark.parametrize("settings", [Settings(policy="round_robin"), PAIRS])
+def test_a_worker_that_moves_is_looked_at_again(settings):
+    site = Site(settings)
+    workers = [*site.pair(), site.add("r", "regular")]
+    site.placer.place("m", NO_HINTS)
+    for worker in workers:
+        worker.overloaded = True
+    site.placing.recheck()
+    with pytest.raises(PlacementError) as refused:
+        site.placer.place("m", NO_HINTS)
+    assert refused.value.code == "worker_overload_protection_shed"
+
+
+@pytest.mark.parametrize("settings", [Settings(policy="round_robin"), PAIRS])
+def test_requests_that_are_shed_are_counted_and_told_when_to_come_back(settings):
+    site = Site(settings)
+    for worker in (*site.pair(), site.add("r", "regular")):
+        worker.overloaded = True
+    with pytest.raises(PlacementError) as refused:
+        site.placer.place("m", NO_HINTS)
+    assert refused.value.retry_after_secs == 10  # the load monitor's interval
+    assert {labels: child.value for labels, child in site.metrics.worker_overload_shed.recorded()} == {
+        ("selection",): 1
+    }
+
+
+@pytest.mark.parametrize(
+    ("chosen", "tokens"),
+    [
+        ({"policy": "least_load"}, 7),
+        ({"policy": "random", "prefill_policy": "least_load"}, 7),
+        ({"policy": "random", "decode_policy": "least_load"}, 7),
+        ({"policy": "least_load", "prefill_policy": "random", "decode_policy": "random"}, 1024),
+        ({"policy": "random"}, 1024),
+    ],
+)
+def test_a_prompt_of_unknown_length_counts_what_least_load_says_if_a_leg_uses_it(chosen, tokens):
+    site = Site(Settings(pd_disaggregation=True, least_load_mean_prefill_tokens=7, **chosen))
+    legs = site.pair()
+    site.placer.lease(site.placer.place("m", NO_HINTS), NO_HINTS)
+    assert [worker.dispatched_tokens for worker in legs] == [tokens, tokens]
+    site.placer.lease(site.placer.place("m", NO_HINTS), Hints(tokens=[1, 2]))
+    assert [worker.dispatched_tokens for worker in legs] == [tokens + 2, tokens + 2]
+
+
+def test_pairs_have_no_sticky_sessions():
+    assert Site(Settings(routing_key_override=True)).placing.sessions is not None
+    assert Site(Settings(routing_key_override=True, pd_disaggregation=True)).placing.sessions is None

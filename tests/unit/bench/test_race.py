@@ -1,14 +1,35 @@
-from bench.race import Outcome
+from pathlib import Path
+
+from bench.gateways import Side
+from bench.processes import ChildFailedError, Children
+from bench.race import Outcome, race
+from bench.stage import Settings, Stage
 from bench.stats import Spread, Target
-from bench.workloads import WORKLOADS, Measure, Workload
+from bench.workloads import WORKLOADS, Measure, Rival, Workload
 
 RATE = Measure("rps", "rate", "req/s", Target(">=", 2.0))
 START = Measure("secs", "start", "s", Target("<=", 1.0, of_ours=True))
 
 
 def outcome(**figures: list[dict[str, float]]) -> Outcome:
-    workload = Workload("w", "a workload", lambda _stage, _gateway, _workers: {}, (RATE, START))
+    workload = Workload("w", "a workload", lambda _stage, _side, _flags, _fleet: {}, (RATE, START))
     return Outcome(workload, figures)
+
+
+OURS, PUBLISHED = Side("ours", "1", (), {}), Side("published", "2", (), {})
+
+
+def raced(sides: list[Side], run=None, pairs: int = 2, **fields) -> tuple[Outcome, list[tuple[str, tuple[str, ...]]]]:
+    """A race of runs that only note whose turn it was."""
+    turns = []
+
+    def noted(_stage, side, flags, _fleet):
+        turns.append((side.name, flags))
+        return {"rps": 1.0}
+
+    settings = Settings(Path(), Path(), seconds=1, pairs=pairs, gateway_core=0, load_core=1)
+    workload = Workload("w", "a workload", run or noted, (RATE,), **fields)
+    return race(Stage(settings, Children()), workload, sides, lambda *_: None), turns
 
 
 def test_the_verdict_speaks_of_the_median_of_the_ratios_and_not_of_the_ratio_of_the_medians() -> None:
@@ -48,3 +69,28 @@ def test_what_others_took_is_the_worst_share_of_either_core() -> None:
 def test_every_workload_has_a_name_of_its_own() -> None:
     names = [workload.name for workload in WORKLOADS]
     assert len(names) == len(set(names))
+
+
+def test_sides_take_turns_with_the_same_flags() -> None:
+    _, turns = raced([OURS, PUBLISHED], flags=("--x",))
+    assert turns == [("ours", ("--x",)), ("published", ("--x",))] * 2
+
+
+def test_a_rival_is_our_own_gateway_with_other_flags() -> None:
+    outcome, turns = raced([OURS, PUBLISHED], pairs=1, flags=("--x",), rival=Rival("other", ("--y",)))
+    assert turns == [("ours", ("--x",)), ("other", ("--y",))]
+    assert outcome.ratio(RATE) == Spread(1.0, 1.0, 1.0)
+
+
+def test_a_workload_of_our_own_spares_the_published_gateway() -> None:
+    _, turns = raced([OURS, PUBLISHED], ours_only=True, most_pairs=1)
+    assert turns == [("ours", ())]
+
+
+def test_a_run_that_fails_ends_its_workload_and_is_told() -> None:
+    def fail(*_):
+        raise ChildFailedError("no answer")
+
+    outcome, _ = raced([OURS, PUBLISHED], fail)
+    assert outcome.failure == "ours: no answer"
+    assert outcome.verdict(RATE) is None

@@ -4,13 +4,17 @@ import pytest
 from bench import report
 from bench.race import Outcome
 from bench.stats import Target
-from bench.workloads import WORKLOADS, Measure, Workload
+from bench.workloads import WORKLOADS, Measure, Rival, Workload
 
 MEMORY = Measure("rss_kb", "idle", "KB", Target("<=", 1.0))
 
 
+def no_run(_stage, _side, _flags, _fleet):
+    return {}
+
+
 def outcome(failure: str = "") -> Outcome:
-    workload = Workload("memory", "resident memory", lambda _stage, _gateway, _workers: {}, (MEMORY,))
+    workload = Workload("memory", "resident memory", no_run, (MEMORY,))
     figures = {"ours": [{"rss_kb": 2048.0}, {"rss_kb": 4096.0}], "published": [{"rss_kb": 4096.0}] * 2}
     return Outcome(workload, figures, failure)
 
@@ -18,6 +22,14 @@ def outcome(failure: str = "") -> Outcome:
 def test_a_row_shows_both_sides_the_ratio_and_the_verdict() -> None:
     assert list(report.rows([outcome()])) == [
         ("resident memory", "idle", "3.0 MiB (2.0-4.0)", "4.0 MiB", "0.75 (0.50-1.00)", "≤ 1", "met")
+    ]
+
+
+def test_a_rival_of_our_own_is_named_next_to_its_figure() -> None:
+    workload = Workload("w", "a workload", no_run, (MEMORY,), rival=Rival("round robin", ()))
+    figures = {"ours": [{"rss_kb": 2048.0}], "round robin": [{"rss_kb": 4096.0}]}
+    assert list(report.rows([Outcome(workload, figures)])) == [
+        ("a workload", "idle", "2.0 MiB", "round robin: 4.0 MiB", "0.50 (0.50-0.50)", "≤ 1", "met")
     ]
 
 
@@ -37,17 +49,18 @@ def test_a_failure_and_a_disturbed_core_are_noted() -> None:
 
 def test_only_the_section_between_the_markers_is_replaced(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"above\n{report.BEGIN}\nold\n{report.END}\nbelow\n")
-    report.write_page(page, "new")
-    report.write_page(page, "newer")
-    assert page.read_text() == f"above\n{report.BEGIN}\nnewer\n{report.END}\nbelow\n"
+    text = "above\n<!-- race:begin -->\n{}\n<!-- race:end -->\nbelow\n<!-- other:begin -->\nkept\n<!-- other:end -->\n"
+    page.write_text(text.format("old"))
+    report.write_page(page, "race", "new")
+    report.write_page(page, "race", "newer")
+    assert page.read_text() == text.format("newer")
 
 
 def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("by hand")
-    with pytest.raises(ValueError, match="no <!-- bench:begin -->"):
-        report.write_page(page, "new")
+    with pytest.raises(ValueError, match="no <!-- race:begin -->"):
+        report.write_page(page, "race", "new")
     assert page.read_text() == "by hand"
 
 

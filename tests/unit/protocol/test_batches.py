@@ -32,9 +32,7 @@ def test_a_chat_is_a_batch_of_its_choices(n, size):
     assert choices(chat(n=n)) == (n or 1)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "size"), [("one", None), (["one"], 1), (["one", "two", "three"], 3), ([], 0)]
-)
+@pytest.mark.parametrize(("prompt", "size"), [("one", None), (["one"], 1), (["one", "two", "three"], 3), ([], 0)])
 def test_a_completion_is_a_batch_of_its_prompts(prompt, size):
     for n in (None, 1, 5):
         assert batch_size(completion(prompt, n=n)) == size

@@ -32,7 +32,7 @@ def test_a_fan_out_error_stays_short_in_a_large_fleet():
 
 
 def test_errors_survive_pickling_and_copying():
-    result = FanoutResult({"w": CallResult("w", "http://e", 200, 7, "cut", truncated=True)}, failures(1), 2, 1)
+    result = FanoutResult({"w": CallResult("w", "http://e", 200, 7, "cut", _truncated=True)}, failures(1), 2, 1)
     for error in (RlError(400, "invalid_selector", {"offset": 6}, "no"), FanoutError(207, {"a": 1}, result)):
         error.add_note("seen on rank 3")
         for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):

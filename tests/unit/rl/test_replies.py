@@ -122,6 +122,7 @@ def test_a_body_that_was_cut_is_told_without_being_a_field():
     assert cut.body_truncated
     assert dataclasses.asdict(cut) == {**CALL, "body": "x"}
     assert not read_call(reply(CALL)).body_truncated
+    assert cut == read_call(reply({**CALL, "body": "x"}))
     assert [field.name for field in dataclasses.fields(CallResult)] == list(CALL)
 
 

@@ -36,7 +36,7 @@ async def test_a_workers_own_setting_decides_without_a_question(engines, wanted,
 
 
 @pytest.mark.parametrize(
-    "worker", [spec("grpc://a:1"), spec("zmq://a:1"), spec("https://api.openai.com"), spec(runtime_type="external")]
+    "worker", [spec("grpc://a:1"), spec("ipc:///tmp/a"), spec("https://api.openai.com"), spec(runtime_type="external")]
 )
 async def test_engines_of_other_transports_and_providers_are_not_asked(engines, worker):
     assert await Http2Probe(engines, wanted=True).choose(worker) is False

@@ -22,7 +22,7 @@ from smg.control.rl.refusals import Refusal
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.fleet.worker import Worker
 from smg.net.address import Address, address_of
-from smg.net.capture import CallLimits, Captured, capture
+from smg.net.capture import CallLimits, Captured, Outgoing, capture
 from smg.telemetry.logs import get_logger
 
 log = get_logger("smg_rl")
@@ -73,7 +73,7 @@ class Send(Protocol):
     """How a call is made: `net.capture.capture`."""
 
     async def __call__(
-        self, address: Address, head: bytes, body: bytes, limits: CallLimits, *, tls: ssl.SSLContext | None
+        self, address: Address, request: Outgoing, limits: CallLimits, *, http2: bool, tls: ssl.SSLContext | None
     ) -> Captured: ...
 
 
@@ -141,8 +141,8 @@ class ControlCaller:
         except ValueError as error:
             raise UpstreamError("call_upstream_request_error", str(error)) from None
         limits = CallLimits(self._options.timeout_secs, _connect_timeout_secs(worker), MAX_ANSWER_BYTES)
-        head = request_head(worker, address, request)
-        return await self._send(address, head, request.body, limits, tls=self._tls_of(worker))
+        call = outgoing(worker, request)
+        return await self._send(address, call, limits, http2=worker.http2, tls=self._tls_of(worker))
 
     async def _read(self, worker: Worker, captured: Captured, latency_ms: int) -> Answered:
         """Wrap an answer. Reading a large one takes a while, so one is read at a time, and everybody else has a turn in
@@ -168,20 +168,13 @@ class ControlCaller:
                 log.exception("a listener of control calls failed", worker_id=worker.id, path=request.path)
 
 
-def request_head(worker: Worker, address: Address, request: ControlRequest) -> bytes:
-    """The head of a call: the request's own fields, and the worker's key if it has one. It asks to end the connection.
-
-    A GET or HEAD without a body says nothing about one; any other method says that there is none.
-    """
+def outgoing(worker: Worker, request: ControlRequest) -> Outgoing:
+    """What one worker is sent: the request's own fields, and the worker's key if it has one."""
     target = f"{urlsplit(worker.base_url).path}/{request.path}" + (f"?{request.query}" if request.query else "")
-    lines = [f"{request.method} {target} HTTP/1.1\r\nhost: {address.authority}\r\n".encode()]
-    lines += [b"accept: */*\r\nconnection: close\r\n"]
+    fields = [(b"accept", b"*/*")]
     if worker.api_key:
-        lines.append(f"authorization: Bearer {worker.api_key}\r\n".encode())
-    lines += [b"%b: %b\r\n" % field for field in request.fields]
-    if request.body or request.method not in {"GET", "HEAD"}:
-        lines.append(b"content-length: %d\r\n" % len(request.body))
-    return b"".join([*lines, b"\r\n"])
+        fields.append((b"authorization", b"Bearer " + worker.api_key.encode()))
+    return Outgoing(request.method, target, [*fields, *request.fields], request.body)
 
 
 def _connect_timeout_secs(worker: Worker) -> float:

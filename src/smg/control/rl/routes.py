@@ -110,6 +110,7 @@ class _ControlPlane:
         """One engine's answer in its envelope, under its own status."""
         request = await _request(exchange, engine_path(exchange.params["path"]))
         worker = self._worker(exchange)
+        exchange.worker = worker.url
         outcome = await self._caller.call(worker, request)
         if not isinstance(outcome, Answered):
             refusal = outcome.refusal

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import NamedTuple
 
 import pytest
 
@@ -12,8 +13,18 @@ from smg.fleet.breaker import Breaker, BreakerOptions
 from smg.fleet.registry import Registry
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.worker import Status, Worker
-from smg.net.capture import Captured
+from smg.net.capture import CallLimits, Captured, Outgoing
 from smg.telemetry.metrics import Metrics
+
+
+class Sent(NamedTuple):
+    """One call as the network would have it."""
+
+    host: str
+    request: Outgoing
+    limits: CallLimits
+    http2: bool
+    tls: object
 
 
 class Engines:
@@ -26,8 +37,8 @@ class Engines:
         self.most_under_way = 0
         self.cancelled = 0
 
-    async def __call__(self, address, head, body, limits, *, tls):
-        self.sent.append((address.host, head, body, limits, tls))
+    async def __call__(self, address, request, limits, *, http2, tls):
+        self.sent.append(Sent(address.host, request, limits, http2, tls))
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
@@ -49,7 +60,7 @@ class Engines:
 
     @property
     def called(self):
-        return [host for host, *_ in self.sent]
+        return [sent.host for sent in self.sent]
 
 
 def captured(status=200, body=b"{}", content_type=b"application/json", *, truncated=False):

@@ -4,42 +4,27 @@ import ssl
 import pytest
 
 from smg.control.rl.answers import Answered, Failed
-from smg.control.rl.caller import ControlCaller, ControlOptions, ControlRequest, FinishedCall, request_head
+from smg.control.rl.caller import ControlCaller, ControlOptions, ControlRequest, FinishedCall, outgoing
 from smg.fleet.spec import HttpPoolSpec, WorkerSpec
-from smg.net.address import address_of
+from smg.net.capture import Outgoing
 
 PAUSE = ControlRequest("POST", "pause", body=b"{}")
 
 
-def head(worker, request=PAUSE):
-    return request_head(worker, address_of(worker.base_url), request)
-
-
-def test_a_head_has_the_requests_own_fields_and_asks_to_end_the_connection(make_worker):
+def test_a_worker_gets_the_requests_own_fields_and_body(make_worker):
     request = ControlRequest("POST", "v1/op", "a=%2F&b", [(b"x-request-id", b"1"), (b"content-type", b"x/y")], b"body")
-    assert head(make_worker("engine:8000"), request) == (
-        b"POST /v1/op?a=%2F&b HTTP/1.1\r\nhost: engine:8000\r\naccept: */*\r\nconnection: close\r\n"
-        b"x-request-id: 1\r\ncontent-type: x/y\r\ncontent-length: 4\r\n\r\n"
+    assert outgoing(make_worker(), request) == Outgoing(
+        "POST", "/v1/op?a=%2F&b", [(b"accept", b"*/*"), (b"x-request-id", b"1"), (b"content-type", b"x/y")], b"body"
     )
 
 
 def test_a_path_is_appended_to_that_of_the_worker(make_worker):
-    assert head(make_worker("h/base")).startswith(b"POST /base/pause HTTP/1.1\r\nhost: h\r\n")
+    assert outgoing(make_worker("h/base"), PAUSE).target == "/base/pause"
 
 
 def test_the_key_is_the_workers_own(make_worker):
-    assert b"\r\nauthorization: Bearer k\r\n" in head(make_worker(api_key="k"))
-    assert b"authorization" not in head(make_worker())
-
-
-@pytest.mark.parametrize(
-    ("method", "body", "length"),
-    [("GET", b"", None), ("HEAD", b"", None), ("POST", b"", b"0"), ("GET", b"{}", b"2"), ("POST", b"{}", b"2")],
-)
-def test_only_what_could_have_a_body_says_that_it_has_none(make_worker, method, body, length):
-    block = head(make_worker(), ControlRequest(method, "op", body=body))
-    assert (b"content-length" in block) is (length is not None)
-    assert length is None or block.endswith(b"\r\ncontent-length: %b\r\n\r\n" % length)
+    assert (b"authorization", b"Bearer k") in outgoing(make_worker(api_key="k"), PAUSE).fields
+    assert b"authorization" not in dict(outgoing(make_worker(), PAUSE).fields)
 
 
 async def test_an_answer_is_wrapped_counted_and_announced(plane, captured):
@@ -90,7 +75,7 @@ async def test_the_workers_connection_settings_hold(new_plane, make_worker):
     plane = new_plane(timeout_secs=77)
     quick = make_worker("quick", spec=WorkerSpec(url="http://quick", http_pool=HttpPoolSpec(connect_timeout_secs=2)))
     await plane.caller.call_all([quick, make_worker("plain"), make_worker("bare", spec=None)], PAUSE)
-    limits = {host: limits for host, _, _, limits, _ in plane.engines.sent}
+    limits = {sent.host: sent.limits for sent in plane.engines.sent}
     assert {host: limit.connect_timeout_secs for host, limit in limits.items()} == {"quick": 2, "plain": 10, "bare": 10}
     assert {(limit.timeout_secs, limit.max_bytes) for limit in limits.values()} == {(77, 1 << 20)}
 
@@ -104,7 +89,12 @@ async def test_a_worker_may_have_certificates_of_its_own(plane, make_worker):
 
     caller = ControlCaller(ControlOptions(), plane.accounts, tls_of=tls_of, send=plane.engines)
     await caller.call_all([worker, make_worker("b")], PAUSE)
-    assert [tls for *_, tls in plane.engines.sent] == [context, None]
+    assert [sent.tls for sent in plane.engines.sent] == [context, None]
+
+
+async def test_a_worker_is_spoken_to_in_its_protocol(plane, make_worker):
+    await plane.caller.call_all([make_worker("a", http2=True), make_worker("b")], PAUSE)
+    assert [sent.http2 for sent in plane.engines.sent] == [True, False]
 
 
 async def test_a_listener_that_fails_spoils_no_call(plane):
@@ -123,7 +113,7 @@ async def test_a_listener_that_fails_spoils_no_call(plane):
 async def test_a_body_is_shared_by_all_calls(plane, make_worker):
     request = ControlRequest("POST", "op", body=b"x" * 10_000)
     await plane.caller.call_all([make_worker("a"), make_worker("b")], request)
-    assert all(body is request.body for _, _, body, _, _ in plane.engines.sent)
+    assert all(sent.request.body is request.body for sent in plane.engines.sent)
 
 
 async def test_every_target_is_called_once_within_the_window(new_plane, make_worker, eventually):

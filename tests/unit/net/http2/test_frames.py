@@ -1,5 +1,7 @@
+from itertools import pairwise
+
 import pytest
-from hyperframe.frame import DataFrame, Frame, GoAwayFrame, PingFrame, SettingsFrame
+from hyperframe.frame import DataFrame, GoAwayFrame, PingFrame, SettingsFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +31,7 @@ def joined(parts):
 
 def in_pieces(data, cuts):
     bounds = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [data[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(bounds)]
 
 
 @given(frames, st.lists(st.integers(0, 10_000), max_size=12))
@@ -78,7 +80,7 @@ def test_a_goaway_without_a_last_stream_is_refused():
     splitter = Splitter()
     splitter.feed(SETTINGS)
     with pytest.raises(FrameError):
-        splitter.feed(Frame(0).serialize()[:3] + b"\x07\x00\x00\x00\x00\x00")
+        splitter.feed(b"\x00\x00\x00\x07\x00\x00\x00\x00\x00")
 
 
 def test_frames_that_carry_nothing_are_counted():
