@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format types bench docs clean
+.PHONY: help setup demo test lint format types bench soak docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ format: setup ## Rewrite the code in the house style
 
 bench: setup ## Race the published gateway and write docs/benchmarks.md
 	$(BIN)/python -m bench --write
+
+soak: setup ## Let everything fail around a gateway for three minutes
+	$(BIN)/python -m bench.soak
 
 docs: setup ## Write the reference pages from the tables
 	$(BIN)/python docs/generate.py

@@ -59,9 +59,9 @@ def _target(measure: Measure) -> str:
         return "-"
     sign = {">=": "≥", "<=": "≤"}[target.sign]
     if not target.of_ours:
-        return f"{sign} {target.bound:g}"
+        return f"{sign} {target.bound:,.12g}"
     divisor, shown, _ = _SHOWN[measure.unit]
-    return f"ours {sign} {target.bound / divisor:g}{shown}"
+    return f"ours {sign} {target.bound / divisor:,.12g}{shown}"
 
 
 def notes(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -62,13 +62,15 @@ MEANINGS: Final = {
     "event instead.",
     "upstream_response_too_large": "The worker's answer exceeds `--max-payload-size` and is no stream.",
     "invalid_decisions_response": "An SGLang worker answered a Decisions request with what cannot be relied on.",
-    "prefill_request_failed": "The prefill worker could not be reached, or broke its answer off.",
-    "prefill_bad_request": "The prefill engine answered 400; the message quotes it.",
-    "prefill_internal_error": "The prefill engine answered 500; the message quotes it.",
-    "prefill_unavailable": "The prefill engine answered 503; the message quotes it.",
-    "prefill_upstream_error": "The prefill engine answered with another error. The status is the engine's; the message "
-    "quotes it.",
-    "decode_request_failed": "The decode worker could not be reached. What it answers itself is relayed.",
+    "prefill_request_failed": "The prefill worker could not be reached, or broke its answer off. "
+    "The status is 504 if it was late.",
+    "prefill_bad_request": "An SGLang prefill engine answered 400; the message quotes it.",
+    "prefill_internal_error": "An SGLang prefill engine answered 500; the message quotes it.",
+    "prefill_unavailable": "An SGLang prefill engine answered 503; the message quotes it.",
+    "prefill_upstream_error": "A prefill engine answered with another error, or is no SGLang engine. "
+    "The status is the engine's; the message quotes it.",
+    "decode_request_failed": "The decode worker could not be reached, or broke its answer off. "
+    "The status is 504 if it was late. What it answers itself is relayed.",
     "embeddings_not_supported": "Workers come in prefill/decode pairs, and embeddings cannot be made in two halves.",
     "classify_not_supported": "Workers come in prefill/decode pairs, and a text cannot be classified in two halves.",
     "internal_error": "A fault of the gateway. The log has the traceback under the request's path.",

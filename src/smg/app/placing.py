@@ -89,6 +89,9 @@ def static_specs(settings: Settings) -> list[WorkerSpec]:
     key = settings.api_key
     specs = [WorkerSpec(url=url, api_key=key) for url in static_worker_urls(settings)]
     if settings.pd_disaggregation:
+        if settings.worker_urls:
+            urls = " ".join(settings.worker_urls)
+            log.warning("worker URLs are not registered while workers come in pairs", urls=urls)
         specs += [
             WorkerSpec(url=url, api_key=key, worker_type="prefill", bootstrap_port=port)
             for url, port in static_prefill_workers(settings)
@@ -130,7 +133,7 @@ def _sessions(settings: Settings, now: Clock) -> StickySessions | None:
     if not settings.routing_key_override:
         return None
     if settings.pd_disaggregation:
-        log.warning("sticky sessions do not reach prefill/decode pairs: --routing-key-override has no effect")
+        log.warning("pairs have no sticky sessions: --routing-key-override reaches only policies that read keys")
         return None
     mode = cast("AssignmentMode", settings.assignment_mode or "delegate")
     max_idle_secs = settings.max_idle_secs if settings.eviction_interval_secs else 0

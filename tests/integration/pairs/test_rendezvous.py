@@ -321,7 +321,7 @@ async def test_a_leg_that_meets_a_dying_connection_is_sent_once_more(stage, pair
 @pytest.mark.parametrize("leg", ["prefill", "decode"])
 async def test_a_leg_that_is_overloaded_sheds(stage, pairs, leg):
     engines = {"prefill": await stage.engine(), "decode": await stage.engine()}
-    gateway = await pairs(*engines.values())
+    gateway = await pairs(*engines.values(), disable_load_monitoring=True)
     gateway.worker(engines[leg]).overloaded = True
     answer = await gateway.chat(chat(max_tokens=1))
     assert (answer.status, answer.code) == (503, "worker_overload_protection_shed")
@@ -428,6 +428,13 @@ async def test_a_client_that_leaves_while_answers_are_joined_ends_prefill(stage,
     await assert_left(gateway, prefill, decode)
 
 
+async def fill_every_buffer(call):
+    """Write until nothing moves any more on the way to the client."""
+    while True:
+        async with asyncio.timeout(0.2):
+            await call.chunk(b"x" * 50_000)
+
+
 async def test_a_client_that_does_not_read_holds_decode_back_and_not_prefill(stage, pairs, drained):
     gateway, prefill, decode = await raw_pair(stage, pairs)
     client = await gateway.connect(receive_bytes=4096)
@@ -437,9 +444,7 @@ async def test_a_client_that_does_not_read_holds_decode_back_and_not_prefill(sta
     await decoding.begin_stream()
     decoding.writer.transport.set_write_buffer_limits(high=0)
     with pytest.raises(TimeoutError):
-        while True:
-            async with asyncio.timeout(0.2):
-                await decoding.chunk(b"x" * 50_000)
+        await fill_every_buffer(decoding)
     for _ in range(100):
         await filling.chunk(b"x" * 50_000)
     await filling.end_stream()

@@ -1,3 +1,4 @@
+import itertools
 import statistics
 from collections import Counter
 
@@ -20,7 +21,7 @@ def test_a_conversation_keeps_its_beginning_and_ends_once_with_its_last_turn() -
 
 def test_users_mix_and_applications_differ_in_popularity() -> None:
     trace = list(turns())
-    switches = sum(a.conversation != b.conversation for a, b in zip(trace, trace[1:], strict=False))
+    switches = sum(a.conversation != b.conversation for a, b in itertools.pairwise(trace))
     assert switches > 0.9 * len(trace)
     uses = Counter(turn.system for turn in trace)
     assert len(uses) == APPLICATIONS

@@ -69,3 +69,10 @@ def test_every_measure_of_the_table_can_be_shown() -> None:
         runs = [{measure.key: 1234.5 for measure in workload.measures}]
         shown = list(report.rows([Outcome(workload, {"ours": runs, "published": runs})]))
         assert len(shown) == len(workload.measures)
+
+
+def test_a_bound_of_our_own_is_shown_in_full_and_in_its_unit() -> None:
+    held = Measure("held", "held", "", Target("<=", 67_108_864, of_ours=True))
+    memory = Measure("rss_kb", "memory", "KB", Target("<=", 512 * 1024, of_ours=True))
+    outcome = Outcome(Workload("w", "w", no_run, (held, memory)), {"ours": [{"held": 1.0, "rss_kb": 1024.0}]})
+    assert [row[5] for row in report.rows([outcome])] == ["ours ≤ 67,108,864", "ours ≤ 512 MiB"]

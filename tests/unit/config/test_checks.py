@@ -259,3 +259,43 @@ def test_no_two_callers_share_a_key_and_none_is_repeated():
         ("tenant_api_key", "gives 'a' the same key as --api-key")
     ]
     assert about(tenant_api_key=("a:x", "a:y", "b:z"), api_key="w") == []
+
+
+LEGS = {"pd_disaggregation": True, "policy": "random"}
+ONE_OF_EACH = {"prefill": ("http://p 9001",), "decode": ("http://d",)}
+
+
+def test_legs_mean_nothing_without_pairs():
+    assert about(prefill=("http://p",)) == ["pd_disaggregation"]
+    assert about(decode=("http://d",)) == ["pd_disaggregation"]
+    assert about(**LEGS, **ONE_OF_EACH) == []
+
+
+def test_pairs_may_begin_without_legs():
+    assert about(**LEGS) == []
+    assert about(**LEGS, prefill=("http://p",)) == []
+
+
+def test_an_engine_is_one_leg_or_the_other():
+    ((field, text),) = complaints(**LEGS, prefill=("http://a 9001",), decode=("http://b", "http://a"))
+    assert field == "decode"
+    assert "http://a" in text
+
+
+@pytest.mark.parametrize("leg", ["prefill", "decode"])
+def test_power_of_two_needs_two_workers_of_a_leg_or_none_yet(leg):
+    chosen = {**LEGS, f"{leg}_policy": "power_of_two"}
+    assert about(**chosen, **ONE_OF_EACH) == ["prefill_policy"]
+    assert about(**chosen, **ONE_OF_EACH | {leg: ("http://x", "http://y")}) == []
+    assert about(**chosen) == []
+    assert about(**chosen, **ONE_OF_EACH, discovery_provider="file", discovery_file="f") == []
+    assert about(**{**LEGS, "policy": "power_of_two"}, **ONE_OF_EACH) == ["prefill_policy"]
+
+
+@pytest.mark.parametrize("leg", ["prefill", "decode"])
+def test_a_leg_s_cache_aware_needs_eviction_too(leg):
+    chosen = {**LEGS, f"{leg}_policy": "cache_aware", "eviction_interval_secs": 0}
+    ((field, text),) = complaints(**chosen)
+    assert field == "eviction_interval_secs"
+    assert f"--{leg}-policy is cache_aware" in text
+    assert about(**{**chosen, "pd_disaggregation": False}) == []

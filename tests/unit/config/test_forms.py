@@ -8,10 +8,12 @@ from smg.config.forms import (
     LABEL_NAME,
     MODEL_ID_SOURCE,
     NAMESPACE,
+    PREFILL,
     SELECTOR,
     URL_PATH,
     WORKER_URL,
     split_alias,
+    split_prefill,
     split_selector,
 )
 
@@ -165,3 +167,42 @@ def test_names_are_spelled_as_kubernetes_spells_them():
     assert LABEL_NAME.complaint("smg.ai/") is not None
     assert NAMESPACE.complaint("models-1") is None
     assert NAMESPACE.complaint("a/../b") is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "port"),
+    [
+        ("http://a:8000", "http://a:8000", None),
+        ("http://a:8000/", "http://a:8000", None),
+        ("http://a:8000/ 9001", "http://a:8000", 9001),
+        ("http://a none", "http://a", None),
+        ("https://[::1]:1 65535", "https://[::1]:1", 65535),
+    ],
+)
+def test_a_prefill_worker_is_a_url_and_maybe_a_port(text, url, port):
+    assert PREFILL.complaint(text) is None
+    assert split_prefill(PREFILL.clean(text)) == (url, port)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "http://"),
+        ("9001", "http://"),
+        ("a:8000 9001", "http://"),
+        ("http://a x", "port"),
+        ("http://a 0", "port"),
+        ("http://a 65536", "port"),
+        ("http://a -1", "port"),
+        ("http://a None", "port"),
+        ("http://a 9001 9002", "port"),
+        ("http://a  9001", "port"),
+        ("http://a ²", "port"),
+        ("http://a:0 9001", "port"),
+        ("http://user:word@a 9001", "credentials"),
+    ],
+)
+def test_what_is_no_prefill_worker_is_refused(text, word):
+    complaint = PREFILL.complaint(text)
+    assert word in complaint
+    assert "word@" not in complaint

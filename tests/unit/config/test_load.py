@@ -211,3 +211,25 @@ def test_a_flag_that_is_neither_set_nor_unset_stays_open(line, value):
 )
 def test_every_spelling_of_removing_unhealthy_workers_is_known(flag, value):
     assert loaded(flag).settings.remove_unhealthy_workers is value
+
+
+PREFILLS = ("http://a:1 9001", "http://b none", "http://c")
+
+
+def test_the_values_of_one_prefill_flag_belong_together():
+    line = "--pd-disaggregation --prefill http://a:1 9001 --prefill http://b none --prefill http://c"
+    assert loaded(line).settings.prefill == PREFILLS
+
+
+def test_prefill_workers_of_the_other_sources_are_one_item_each():
+    environ = {"SMG_PD_DISAGGREGATION": "1", "SMG_PREFILL": "http://a:1 9001, http://b none,http://c"}
+    assert loaded("", environ).settings.prefill == PREFILLS
+    listed = "pd_disaggregation: true\nprefill:\n  - http://a:1 9001\n  - http://b none\n  - http://c\n"
+    assert loaded("--config f", f=listed).settings.prefill == PREFILLS
+    assert loaded("--config f", f="pd_disaggregation: true\nprefill: http://a 9001").settings.prefill == (
+        "http://a 9001",
+    )
+
+
+def test_a_prefill_flag_needs_a_worker():
+    assert problems("--pd-disaggregation --prefill") == ["--prefill: needs a value"]

@@ -17,7 +17,7 @@ SHARED = {
     "load",
     "load_routes",
     "merging",
-    "plan",
+    "plan", "prompt_logprobs",
     "systemone",
 }
 

@@ -21,4 +21,4 @@ def test_whoever_places_is_asked_in_the_same_way(placer, step):
 
 
 def test_these_are_all_the_steps():
-    assert STEPS == [name for name in vars(Placer) if not name.startswith("_")]
+    assert [name for name in vars(Placer) if not name.startswith("_")] == STEPS

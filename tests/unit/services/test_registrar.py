@@ -1,5 +1,6 @@
 import asyncio
 import json
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -344,3 +345,91 @@ def test_ids_are_uuids_that_sort_by_time():
     assert first != second
     assert (first.version, first.variant) == (7, second.variant)
     assert first.int >> 80 <= second.int >> 80
+
+
+# --- data-parallel ranks
+
+
+def says_ranks(site, size, url=URL):
+    """An engine of SGLang's kind that says how many ranks it has."""
+    site.engines.answers[url + "/health"] = 200
+    site.engines.answers[url + "/v1/models"] = 200, json.dumps({"data": [{"id": "m", "owned_by": "sglang"}]}).encode()
+    site.engines.answers[url + "/server_info"] = 200, json.dumps({"dp_size": size}).encode()
+
+
+@pytest.fixture
+def ranks(site):
+    """Registers an engine while ranks are wanted; returns the workers that came of it."""
+    site.registrar._options = replace(site.registrar._options, dp_aware=True)
+    specs = []
+
+    def new_breaker(spec):
+        specs.append(spec)
+        return Breaker(BreakerOptions())
+
+    site.registrar._new_breaker = new_breaker
+
+    async def register(**fields):
+        worker_id = site.registrar.add(WorkerSpec(url=URL, **fields))
+        await site.settled(worker_id)
+        register.worker_id, register.job = worker_id, site.jobs.record(worker_id)
+        register.breakers = [spec.url for spec in specs]
+        return site.registry.snapshot.workers
+
+    return register
+
+
+async def test_each_rank_is_a_worker_of_its_own(site, ranks):
+    says_ranks(site, 3)
+    workers = await ranks(priority=7, api_key="key")
+    assert [(w.url, w.base_url, w.dp_rank, w.dp_size) for w in workers] == [
+        (f"{URL}@{rank}", URL, rank, 3) for rank in range(3)
+    ]
+    assert workers[0].id == ranks.worker_id
+    assert len({w.id for w in workers}) == len({id(w.breaker) for w in workers}) == 3
+    assert {(w.priority, w.api_key, w.status) for w in workers} == {(7, "key", Status.READY)}
+    assert ranks.breakers[-3:] == [w.url for w in workers]  # whose moves are counted by these names
+    with pytest.raises(UrlTaken):
+        site.registrar.add(WorkerSpec(url=URL))
+
+
+@pytest.mark.parametrize("size", [1, "1"])
+async def test_an_engine_with_one_rank_keeps_its_plain_url(site, ranks, size):
+    says_ranks(site, size)
+    (worker,) = await ranks()
+    assert (worker.url, worker.dp_rank, worker.id) == (URL, None, ranks.worker_id)
+
+
+@pytest.mark.parametrize("size", [None, 0, -1, "two", "²", 1025, 10**30])
+async def test_an_engine_that_does_not_tell_its_ranks_is_not_registered(site, ranks, size):
+    says_ranks(site, size)
+    assert await ranks() == ()
+    assert ranks.job.status == "failed"
+    assert "data-parallel ranks" in ranks.job.message
+
+
+async def test_a_label_can_tell_instead(site, ranks):
+    says_ranks(site, None)
+    assert len(await ranks(labels={"dp_size": "2"})) == 2
+
+
+async def test_only_sglang_s_requests_can_name_a_rank(site, ranks):
+    site.up()  # an engine of vLLM's kind
+    (worker,) = await ranks(labels={"dp_size": "4"})
+    assert (worker.url, worker.dp_rank) == (URL, None)
+
+
+async def test_ranks_are_not_looked_for_unless_they_are_wanted(site):
+    says_ranks(site, 3)
+    worker_id = site.registrar.add(WorkerSpec(url=URL))
+    await site.settled(worker_id)
+    assert [worker.url for worker in site.registry.snapshot.workers] == [URL]
+
+
+async def test_one_rank_leaves_alone_and_none_is_replaced(site, ranks):
+    says_ranks(site, 2)
+    first, second = await ranks(health=HealthSpec(drain_settle_secs=0))
+    with pytest.raises(SpecError):
+        site.registrar.update(first.id, WorkerSpec(url=URL))
+    assert site.registrar.remove(first.id) is True
+    assert site.registry.snapshot.workers == (second,)

@@ -35,7 +35,6 @@ class Exchange:
     """What a leg may know of the client's request."""
 
     started_at = 0.0
-    headers = {}
 
 
 class Line:

@@ -51,7 +51,7 @@ async def test_every_request_has_a_room_of_its_own(new_pair):
 async def test_an_ipv6_host_stands_in_brackets(new_pair):
     pair = new_pair(prefill={"url": "http://[2001:db8::1]:30000"})
     pair.send()
-    prefill, decode = await pair.lines(*BOTH)
+    _, decode = await pair.lines(*BOTH)
     assert json.loads(decode.body)["bootstrap_host"] == "[2001:db8::1]"
     pair.leave()
 
@@ -224,7 +224,7 @@ async def test_a_refusal_that_does_not_end_is_not_waited_for(new_pair, monkeypat
     monkeypatch.setattr("smg.serving.upstreams.legs._REFUSAL_SECS", 0.0)
     pair = new_pair()
     pair.send()
-    prefill, decode = await pair.lines(*BOTH)
+    prefill, _ = await pair.lines(*BOTH)
     prefill.begin(503).piece(b"half a")
     error = await pair.error()
     assert (error.code, error.message) == ("prefill_unavailable", "the prefill worker answered 503: half a")
