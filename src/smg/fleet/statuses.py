@@ -1,7 +1,8 @@
 """What an engine's answer means for retries and for its breaker, by status.
 
-A worker may bring lists of its own; a list replaces the gateway's. A status that is retried because a worker's list says
-so speaks against the worker too, unless it is one of mere capacity. No answer at all counts as a failure everywhere.
+A worker may bring lists of its own; a list replaces the gateway's. A status that is retried because a worker's list
+says so speaks against the worker too, unless it is one of mere capacity. No answer at all counts as a failure
+everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ELSEWHERE_STATUSES = frozenset({500})
 
 @dataclass(frozen=True, slots=True)
 class StatusRules:
-    """`retryable` statuses are worth another attempt, `failures` speak against a worker, `capacity` says nothing of it."""
+    """`retryable` is worth another attempt, `failures` speak against a worker, `capacity` says nothing of it."""
 
     retryable: frozenset[int] = RETRYABLE_STATUSES
     failures: frozenset[int] = FAILURE_STATUSES

@@ -5,9 +5,9 @@ row's kind: `metrics.http_requests.labels("POST", "/v1/chat/completions").inc()`
 named as the metric is without `smg_` and `_total`. Names, labels and buckets are the published contract of
 SMG's metrics listener; a help text lists the values of a label where the set is closed.
 
-Who records what: `smg_http_*` the filters that wrap every route, `smg_admission_*` the admission gate, `smg_scheduler_*` the scheduler's,
-`smg_router_*` the dispatch loop, `smg_worker_*` the fleet's shells, `smg_discovery_*` what discovers workers, the
-policy counters the loop that asked the policy.
+Who records what: `smg_http_*` the filters that wrap every route, `smg_admission_*` the admission gate,
+`smg_scheduler_*` the scheduler's, `smg_router_*` the dispatch loop, `smg_worker_*` the fleet's shells,
+`smg_discovery_*` what discovers workers, the policy counters the loop that asked the policy.
 """
 
 from __future__ import annotations

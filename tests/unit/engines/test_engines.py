@@ -17,7 +17,8 @@ SHARED = {
     "load",
     "load_routes",
     "merging",
-    "plan", "prompt_logprobs",
+    "plan",
+    "prompt_logprobs",
     "systemone",
 }
 

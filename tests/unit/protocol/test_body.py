@@ -90,7 +90,8 @@ def test_new_members_of_a_large_body_are_put_behind_it_and_nothing_else_changes(
 def test_a_member_that_a_large_body_has_is_never_there_twice(edits):
     pairs = json.loads(edit(LARGE, edits), object_pairs_hook=list)
     assert len({name for name, _ in pairs}) == len(pairs)
-    expected = {**json.loads(LARGE), **{name: json.loads(value) for name, value in edits.items() if value is not REMOVED}}
+    given = {name: json.loads(value) for name, value in edits.items() if value is not REMOVED}
+    expected = {**json.loads(LARGE), **given}
     for name in [name for name, value in edits.items() if value is REMOVED]:
         del expected[name]
     assert dict(pairs) == expected
