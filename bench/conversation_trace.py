@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 APPLICATIONS = 16
-CONVERSATIONS = 320
+CONVERSATIONS = 960
 # Between two users that come, and between two turns of one: so some fifty conversations are open at a time.
 ARRIVAL_SECS = 1.0
 THINKING_SECS = 12.0

@@ -12,7 +12,7 @@ from pathlib import Path
 import smg
 from support.plain_http import get
 from support.ports import free_ports
-from support.waiting import WAIT_SECS, eventually
+from support.waiting import PROCESS_WAIT_SECS, eventually
 
 _SOURCES = str(Path(smg.__file__).parents[1])
 
@@ -49,7 +49,7 @@ class Process:
 
     def wait(self):
         """The exit status, once there is one."""
-        return self._popen.wait(WAIT_SECS)
+        return self._popen.wait(PROCESS_WAIT_SECS)
 
     def check(self):
         """Fail with what the process said, if it has ended."""
@@ -77,7 +77,7 @@ def process(*arguments, **variables):
             if popen.poll() is None:
                 popen.terminate()
                 try:
-                    popen.wait(WAIT_SECS)
+                    popen.wait(PROCESS_WAIT_SECS)
                 finally:
                     popen.kill()
             popen.wait()

@@ -1,9 +1,13 @@
-"""Waiting for what happens in its own time. Every wait has a bound that a busy machine keeps easily."""
+"""Waiting for what happens in its own time. Every wait has a bound that a busy machine keeps easily.
+
+A test that fails may wait twice, in itself and while its stage comes down: both fit into the time a test has.
+"""
 
 import asyncio
 import time
 
-WAIT_SECS = 30.0
+WAIT_SECS = 15.0
+PROCESS_WAIT_SECS = 30.0
 _LOOK_SECS = 0.005
 
 
@@ -23,8 +27,8 @@ async def within(awaitable):
 
 
 def eventually(attempt, what="the attempt"):
-    """Call until the result is true; errors of the network count as false. For tests without a loop."""
-    deadline = time.monotonic() + WAIT_SECS
+    """Call until the result is true; errors of the network count as false. For tests that drive processes."""
+    deadline = time.monotonic() + PROCESS_WAIT_SECS
     while True:
         try:
             result, reason = attempt(), ""

@@ -79,8 +79,10 @@ async def test_a_registration_can_be_called_off(stage):
     assert (await gateway.ask("DELETE", f"/workers/{worker_id}")).status == 202
     assert (await gateway.get(f"/workers/{worker_id}")).status == 404
     engine.well = True
-    assert (await gateway.post("/workers", {"url": engine.url})).status == 202
+    again = await gateway.post("/workers", {"url": engine.url})
     await gateway.registered(1)
+    assert gateway.worker(engine).id == again.json["worker_id"] != worker_id
+    assert "job failed" not in gateway.log()
 
 
 async def test_a_registration_that_fails_frees_its_address(stage):

@@ -39,6 +39,11 @@ def test_the_limit_stands_where_the_request_has_it(name):
     assert copy({name: None}) == {name: 1, "stream": False}
 
 
+@pytest.mark.parametrize("n", [None, 1, 3])
+def test_the_copy_has_one_choice(n):
+    assert copy({"n": n}) == {"n": 1, "stream": False, "max_tokens": 1}
+
+
 def test_a_request_without_a_limit_gets_one():
     assert copy({}) == {"max_tokens": 1, "stream": False}
 

@@ -47,12 +47,14 @@ class LeastLoad(Policy):
 
     def select(self, workers: Sequence[Worker], hints: Hints) -> Worker | None:  # noqa: ARG002 - looks at load alone
         """Take the least loaded worker below the cap; None if all are at it."""
+        chosen = self._waits.least(workers, self._rng)
         if not self._cap:
-            return self._waits.least(workers, self._rng)
-        below = [worker for worker in workers if self._waiting(worker) < self._cap]
-        if not below:
-            return None
-        chosen = self._waits.least(below, self._rng)
+            return chosen
+        if self._waiting(chosen) >= self._cap:  # only then is it worth asking every worker
+            below = [worker for worker in workers if self._waiting(worker) < self._cap]
+            if not below:
+                return None
+            chosen = self._waits.least(below, self._rng)
         if chosen.report is not None:
             self._sent[chosen.url] = (chosen.report, self._sent_to(chosen, chosen.report) + 1)
         return chosen
