@@ -88,7 +88,7 @@ ROWS = [
     ("cache_aware", HASHED, tokens, "linear"),
     ("consistent_hashing", {}, key, "constant"),
     ("least_load", {}, bare, "linear"),
-    ("least_load", {"least_load_max_waiting_requests": 1000}, bare, "linear"),
+    ("least_load", {"least_load_max_waiting_requests": 1_000_000}, bare, "linear"),
     ("manual", {}, key, "constant"),
     ("passthrough", {}, bare, "constant"),
     ("power_of_two", {}, bare, "constant"),
