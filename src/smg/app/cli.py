@@ -134,7 +134,7 @@ def _overview() -> str:
 
 COMMANDS: Final[dict[str, Command]] = {
     "launch": Command(_LAUNCH_SUMMARY, _launch),
-    "serve": Command("Start engines and a gateway in front of them.", _elsewhere("smg.app.serve:main")),
+    "serve": Command("Start simulated engines and a gateway in front of them.", _elsewhere("smg.app.serve:main")),
     "sim": Command("Start simulated engines, to try the gateway without a GPU.", _elsewhere("smg.sim.cli:main")),
     "config": Command("Show the settings in force and where each comes from (smg config show).", _config),
 }

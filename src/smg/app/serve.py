@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="smg serve",
-        description="Start engines and a gateway in front of them.",
+        description="Start simulated engines and a gateway in front of them.",
         epilog="The gateway's own flags (see smg launch --help) are given as --router-FLAG; --FLAG alone does where no"
         " flag above has that name.",
         allow_abbrev=False,

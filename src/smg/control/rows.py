@@ -103,16 +103,19 @@ def job_row(job: Job | None) -> Row | None:
 
 
 def _settings(spec: WorkerSpec | None) -> Row:
-    """The setting blocks that a spec fills in."""
+    """The settings that a spec fills in, most of them blocks."""
     if spec is None:
         return {}
-    blocks = {
+    settings = {
         "health": spec.health,
         "overload": spec.overload,
         "http_pool": spec.http_pool,
         "resilience": spec.resilience,
+        "kv_connector": spec.kv_connector,
+        "kv_engine_id": spec.kv_engine_id,
+        "kv_role": spec.kv_role,
     }
-    return {name: msgspec.to_builtins(block) or None for name, block in blocks.items()}
+    return {name: msgspec.to_builtins(value) or None for name, value in settings.items()}
 
 
 def _without_absent(**members: Any) -> Row:

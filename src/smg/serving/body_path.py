@@ -28,13 +28,15 @@ def reason_to_buffer(
     options: BodyPathOptions, snapshot: Snapshot, policy: Needs, length: int | None, *, has_token_hint: bool
 ) -> tuple[bool, str]:
     """Whether to read the body, and the reason as metrics name it."""
+    if options.pairs:
+        return True, "pd"
     if options.sticky_override:
         return True, "routing_key_override"
     if policy.reads_text and not has_token_hint:
         return True, "policy_needs_text"
     if len(snapshot.models) > 1:
         return True, "model_ambiguous"
-    if snapshot.ranked or options.pairs:
+    if snapshot.ranked:
         return True, "worker_mutates_body"
     if length is None:
         return True, "no_content_length"

@@ -78,6 +78,9 @@ async def test_a_registration_can_be_called_off(stage):
     worker_id = (await gateway.post("/workers", {"url": engine.url})).json["worker_id"]
     assert (await gateway.ask("DELETE", f"/workers/{worker_id}")).status == 202
     assert (await gateway.get(f"/workers/{worker_id}")).status == 404
+    await until(
+        lambda: not any(task.get_name().startswith("AddWorker") for task in asyncio.all_tasks()), "the job's end"
+    )
     engine.well = True
     again = await gateway.post("/workers", {"url": engine.url})
     await gateway.registered(1)

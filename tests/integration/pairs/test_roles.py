@@ -84,6 +84,17 @@ async def test_a_label_can_make_a_pair_and_part_it_again(stage, pairs):
     assert (await gateway.chat(chat(max_tokens=1))).status == 200
 
 
+async def test_what_is_registered_of_transfers_is_shown(stage, pairs):
+    engine = await stage.engine(engine="vllm")
+    gateway = await pairs([], [])
+    given = {"kv_connector": "NixlConnector", "kv_engine_id": "e1", "kv_role": "kv_producer"}
+    await gateway.post("/workers", {"url": engine.url, "worker_type": "prefill", **given})
+    await gateway.registered(1)
+    row = (await rows(gateway))[engine.url]
+    assert given.items() <= row.items()
+    assert row["pd_pairing"] == "vllm/nixl/?"
+
+
 async def test_only_legs_show_what_they_pair_by(stage):
     gateway = await stage.gateway(await stage.engine())
     (row,) = (await rows(gateway)).values()
@@ -95,6 +106,7 @@ async def test_metrics_tell_the_legs_apart(stage, pairs):
     gateway = await pairs(prefill, decode, policy="random", prefill_policy="round_robin")
     await gateway.chat(chat(max_tokens=1))
     scrape = await gateway.scrape()
+    assert scrape.value("smg_router_request_body_path_total", path="buffered", reason="pd") == 1
     for kind, policy in (("prefill", "round_robin"), ("decode", "random")):
         assert scrape.value("smg_worker_selection_total", worker_type=kind, policy=policy) == 1
         assert scrape.value("smg_worker_pool_size", worker_type=kind) == 1

@@ -120,20 +120,17 @@ class Legs:
             raise failure(leg, worker, error) from error
 
     async def refusal(self, prefill: Worker, reply: Reply, codes: Mapping[int, str]) -> LegError:
-        """The error of a prefill engine that answered, but not well; its `codes` by status, and the beginning of its
-        words.
+        """The error of a prefill engine that answered, but not well: its code of `codes` by status, and the beginning
+        of what it said. The answer is the caller's to close.
         """
         said = bytearray()
 
         def note(piece: bytes) -> None:
             said.extend(piece[: _SHOWN_BYTES - len(said)])
 
-        try:
-            with suppress(TimeoutError, UpstreamError):
-                async with asyncio.timeout(_REFUSAL_SECS):
-                    await reply.pump(note)
-        finally:
-            reply.close()
+        with suppress(TimeoutError, UpstreamError):
+            async with asyncio.timeout(_REFUSAL_SECS):
+                await reply.pump(note)
         text = f"the prefill worker answered {reply.status}: {said.decode('utf-8', 'replace')}".removesuffix(": ")
         # What is no error to a client of the engine is one to ours.
         status = reply.status if reply.status >= _LOWEST_ERROR else _BAD_GATEWAY

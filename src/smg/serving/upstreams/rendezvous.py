@@ -167,10 +167,9 @@ class Filling:
         await asyncio.wait({self._task})
 
     async def failure(self) -> BaseException:
-        """What went wrong; reading a refusal takes a moment."""
+        """What went wrong; reading a refusal takes a moment. Nothing has if the gateway closes meanwhile."""
         await self.ended()
-        assert self.error is not None
-        return self.error
+        return self.error or asyncio.CancelledError()
 
     def cancel(self) -> None:
         """Nobody needs this leg any more; its connection ends if its answer has not."""

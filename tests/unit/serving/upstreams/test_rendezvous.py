@@ -517,6 +517,23 @@ async def test_a_close_ends_what_still_drains(new_pair, turn):
     assert pair.loads == [0, 0]
 
 
+@pytest.mark.parametrize("moment", ["asked", "refused", "met"])
+async def test_a_close_ends_a_request_that_nobody_has_cancelled(new_pair, turn, moment):
+    pair = new_pair()
+    pair.send()
+    prefill, decode = await pair.lines(*BOTH)
+    if moment == "refused":
+        prefill.begin(500)
+    elif moment == "met":
+        prefill.begin()
+    await turn()
+    await pair.upstream.close()
+    with pytest.raises(asyncio.CancelledError):
+        await pair.sending
+    assert prefill.gone
+    assert decode.gone
+
+
 # --- log probabilities
 
 
