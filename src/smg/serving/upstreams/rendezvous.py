@@ -25,6 +25,7 @@ from smg.protocol.body import edit
 from smg.protocol.requests import GenerateRequest
 from smg.serving.accounts import PairAccounts
 from smg.serving.call import Call
+from smg.serving.relay import is_stream
 from smg.serving.upstreams.legs import LegError, Legs, Watch, abandon, failure, host_of, is_good
 from smg.serving.verdicts import Verdicts
 from smg.telemetry.logs import get_logger
@@ -75,8 +76,8 @@ class Rendezvous:
     async def _meet(self, filling: Filling, decode: Worker, decoding: asyncio.Task[Reply]) -> Reply:
         """Wait for both heads, and count a rendezvous that does not come about.
 
-        Returns decode's answer: a refusal at once, a good one when prefill is there too. Raises the LegError of the leg
-        that failed first.
+        Returns decode's answer: a refusal at once, a good one when prefill is there too, a stream also when it broke
+        off before. Raises the LegError of the leg that failed first.
         """
         try:
             reply = await self._heads(filling, decode, decoding)
@@ -98,7 +99,11 @@ class Rendezvous:
             if decoding.done():
                 reply = decoding.result()
                 if reply.broken is not None:
-                    raise await filling.failure() if filling.failed else failure("decode", decode, reply.broken)
+                    if filling.failed:
+                        raise await filling.failure()
+                    if is_good(reply) and is_stream(reply.head):
+                        return reply  # what has begun is not tried again: the client gets it as far as it came
+                    raise failure("decode", decode, reply.broken)
                 if filling.met or not is_good(reply) or (reply.complete and not heard):
                     return reply
                 reply.watcher = watch

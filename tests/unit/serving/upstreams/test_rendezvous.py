@@ -306,17 +306,34 @@ async def test_prefill_s_answer_breaking_off_before_decode_s_head_ends_both(new_
     assert pair.outcomes(pair.prefill) == [0, 1]
 
 
-@pytest.mark.parametrize("kind", ["plain", "stream"])
-async def test_decode_s_answer_breaking_off_before_prefill_s_head_ends_both(new_pair, turn, kind):
+async def test_decode_s_plain_answer_breaking_off_before_prefill_s_head_ends_both(new_pair, turn):
     pair = new_pair()
     pair.send()
     prefill, decode = await pair.lines(*BOTH)
-    (decode.begin if kind == "plain" else decode.stream)()
-    decode.piece()
+    decode.begin().piece()
     await turn()
     decode.fail()
     error = await pair.error()
     assert (error.code, error.worker) == ("decode_request_failed", pair.decode)
+    assert prefill.gone
+    assert pair.outcomes(pair.prefill) == [0, 0]
+
+
+async def test_a_stream_of_decode_that_breaks_off_before_prefill_s_head_is_not_tried_again(new_pair, turn):
+    pair = new_pair()
+    pair.send(stream=True)
+    prefill, decode = await pair.lines(*BOTH)
+    decode.stream()
+    decode.piece(b"one")
+    await turn()
+    decode.fail()
+    reply = await pair.sending
+    pieces = []
+    with pytest.raises(UpstreamError):
+        await reply.pump(pieces.append)
+    reply.close()
+    await turn()
+    assert pieces == [b"one"]
     assert prefill.gone
     assert pair.outcomes(pair.prefill) == [0, 0]
 
