@@ -73,9 +73,12 @@ def test_legs_of_the_command_line_have_their_roles_and_ports():
     assert {spec.api_key for spec in specs} == {"key"}
 
 
-def test_pairs_take_the_place_of_single_workers():
+def test_pairs_take_the_place_of_single_workers(caplog):
+    assert [spec.url for spec in static_specs(Settings(pd_disaggregation=True, decode=("http://d",)))] == ["http://d"]
+    assert caplog.text == ""
     settings = Settings(pd_disaggregation=True, worker_urls=("http://a",), decode=("http://d",))
     assert [spec.url for spec in static_specs(settings)] == ["http://d"]
+    assert "worker URLs are not registered" in caplog.text
 
 
 def test_the_gateway_is_ready_with_a_worker_of_each_kind_it_needs():
@@ -132,6 +135,35 @@ def test_a_worker_that_moves_is_looked_at_again(settings):
     assert refused.value.code == "worker_overload_protection_shed"
 
 
+@pytest.mark.parametrize("kind", ["regular", "prefill", "decode"])
+def test_a_worker_that_is_well_again_is_chosen_again(kind):
+    site = Site(Settings(policy="round_robin") if kind == "regular" else PAIRS)
+    one, other = site.add("one", kind), site.add("other", kind)
+    if kind != "regular":
+        site.add("partner", "decode" if kind == "prefill" else "prefill")
+    one.overloaded = True
+    site.placing.recheck()
+
+    def placed():
+        return {worker for _ in range(4) for worker in site.placer.place("m", NO_HINTS)}
+
+    assert one not in placed()
+    one.overloaded = False
+    site.placing.recheck()
+    assert placed() >= {one, other}
+
+
+def test_the_workers_of_decisions_are_looked_at_again_too():
+    site = Site(Settings(policy="round_robin"))
+    one, other = site.add("one", "regular"), site.add("other", "regular")
+    one.overloaded = True
+    site.placing.recheck()
+    assert site.placing.decisions.place("m", NO_HINTS).worker is other
+    one.overloaded = False
+    site.placing.recheck()
+    assert {site.placing.decisions.place("m", NO_HINTS).worker for _ in range(4)} == {one, other}
+
+
 @pytest.mark.parametrize("settings", [Settings(policy="round_robin"), PAIRS])
 def test_requests_that_are_shed_are_counted_and_told_when_to_come_back(settings):
     site = Site(settings)
@@ -164,6 +196,14 @@ def test_a_prompt_of_unknown_length_counts_what_least_load_says_if_a_leg_uses_it
     assert [worker.dispatched_tokens for worker in legs] == [tokens + 2, tokens + 2]
 
 
-def test_pairs_have_no_sticky_sessions():
+def test_pairs_have_no_sticky_sessions(caplog):
     assert Site(Settings(routing_key_override=True)).placing.sessions is not None
+    assert caplog.text == ""
     assert Site(Settings(routing_key_override=True, pd_disaggregation=True)).placing.sessions is None
+    assert "--routing-key-override" in caplog.text
+
+
+def test_without_the_override_there_are_none_at_all(caplog):
+    for settings in (Settings(), PAIRS):
+        assert Site(settings).placing.sessions is None
+    assert caplog.text == ""

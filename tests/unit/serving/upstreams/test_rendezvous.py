@@ -76,6 +76,11 @@ async def test_each_leg_learns_its_rank_and_decode_its_partner_s(new_pair):
     pair.leave()
 
 
+async def test_the_client_is_told_who_answers(new_pair):
+    pair = new_pair()
+    assert pair.upstream.routed_line(pair.decode) == pair.decode.url.encode()
+
+
 # --- an answer
 
 
@@ -284,6 +289,28 @@ async def test_a_refusal_of_decode_is_its_own_and_ends_prefill(new_pair, turn, s
     assert pair.counted(pair.metrics.pd_bootstrap_failures) == ({(): 1} if status >= 500 else {})
 
 
+async def test_a_refusal_of_decode_is_complete_before_it_is_handed_on(new_pair, turn):
+    pair = new_pair()
+    pair.send()
+    _, decode = await pair.lines(*BOTH)
+    decode.begin(422).piece(b"half ")
+    await turn()
+    assert not pair.sending.done()
+    decode.end(b"whole")
+    assert (await pair.sending).take(1000) == b"half whole"
+
+
+async def test_a_refusal_of_decode_that_breaks_off_is_decode_s_failure(new_pair, turn):
+    pair = new_pair()
+    pair.send()
+    _, decode = await pair.lines(*BOTH)
+    decode.begin(422).piece(b"half ")
+    await turn()
+    decode.fail()
+    error = await pair.error()
+    assert (error.code, error.worker) == ("decode_request_failed", pair.decode)
+
+
 async def test_decode_s_own_answer_goes_before_prefill_s_failure(new_pair):
     pair = new_pair()
     pair.send()
@@ -306,7 +333,8 @@ async def test_prefill_s_answer_breaking_off_before_decode_s_head_ends_both(new_
     assert pair.outcomes(pair.prefill) == [0, 1]
 
 
-async def test_decode_s_plain_answer_breaking_off_before_prefill_s_head_ends_both(new_pair, turn):
+async def test_decode_s_plain_answer_breaking_off_before_prefill_s_head_ends_both(new_pair, turn, monkeypatch):
+    monkeypatch.setattr(rendezvous, "_PATIENCE_SECS", 3600.0)  # it is noticed at once
     pair = new_pair()
     pair.send()
     prefill, decode = await pair.lines(*BOTH)
@@ -386,6 +414,36 @@ async def test_decode_breaking_off_after_prefill_did_is_prefill_s_fault(new_pair
     assert pair.outcomes(pair.prefill) == [0, 1]
 
 
+async def test_decode_breaking_off_alone_is_not_prefill_s_fault(new_pair, turn):
+    pair = new_pair()
+    pair.send(stream=True)
+    prefill, decode = await pair.lines(*BOTH)
+    prefill.stream()
+    decode.stream()
+    reply = await pair.sending
+    await turn()
+    decode.fail()
+    assert reply.broken.worker is None  # the dispatch loop blames who answers
+    await turn()
+    assert prefill.gone
+
+
+async def test_a_client_may_leave_a_stream_whose_prefill_broke_off(new_pair, turn):
+    pair = new_pair()
+    pair.send(stream=True)
+    prefill, decode = await pair.lines(*BOTH)
+    prefill.stream()
+    decode.stream()
+    reply = await pair.sending
+    await turn()
+    prefill.fail()
+    await turn()
+    reply.close()
+    await turn()
+    assert decode.gone
+    assert pair.outcomes(pair.prefill) == [0, 1]
+
+
 async def test_decode_may_well_end_after_prefill_broke_off(new_pair, turn):
     pair = new_pair()
     pair.send()
@@ -438,17 +496,24 @@ async def test_decode_that_is_not_done_waits_on(new_pair, turn, monkeypatch):
     await pair.sending
 
 
-async def test_a_fault_of_the_gateway_s_own_is_no_reason_to_hang(new_pair, monkeypatch):
+@pytest.mark.parametrize("leg", BOTH)
+async def test_a_fault_of_the_gateway_s_own_is_no_reason_to_hang(new_pair, turn, monkeypatch, caplog, leg):
     pair = new_pair()
+    send_body = pair.http.send_body
 
     async def broken(worker, *rest):
-        raise RuntimeError("a mistake")
+        if worker.id == leg:
+            raise RuntimeError("a mistake")
+        return await send_body(worker, *rest)
 
     monkeypatch.setattr(pair.http, "send_body", broken)
     pair.send()
     with pytest.raises(RuntimeError, match="a mistake"):
         await pair.sending
+    await turn()
     assert pair.loads == [0, 0]
+    assert pair.outcomes(pair.prefill) == [0, 0]
+    assert ("a prefill leg failed inside the gateway" in caplog.text) is (leg == "prefill")
 
 
 # --- a client that leaves
@@ -599,6 +664,29 @@ async def test_without_prefill_s_answer_there_is_none_then(new_pair, turn, decod
     assert (error.code, error.worker) == ("prefill_request_failed", pair.prefill)
     assert decode.over
     assert pair.outcomes(pair.prefill) == [0, 1]
+
+
+async def test_prefill_may_have_failed_by_the_time_that_answers_are_joined(new_pair):
+    pair = new_pair()
+    pair.send(LOGPROBS, GENERATE)
+    prefill, decode = await pair.lines(*BOTH)
+    decode.begin()
+    prefill.begin().fail()
+    assert (await pair.error()).worker is pair.prefill
+    assert decode.gone
+
+
+async def test_decode_that_breaks_off_while_answers_are_joined_does_not_wait_for_prefill(new_pair, turn):
+    pair = new_pair()
+    pair.send(LOGPROBS, GENERATE)
+    prefill, decode = await pair.lines(*BOTH)
+    prefill.begin()
+    decode.begin()
+    await turn()
+    decode.fail()
+    error = await pair.error()
+    assert (error.code, error.worker) == ("decode_request_failed", pair.decode)
+    assert prefill.gone
 
 
 async def test_an_answer_of_prefill_that_is_too_large_is_refused_then(new_pair, turn):
