@@ -366,6 +366,17 @@ async def test_a_stream_of_decode_that_breaks_off_before_prefill_s_head_is_not_t
     assert pair.outcomes(pair.prefill) == [0, 0]
 
 
+async def test_of_two_answers_that_break_off_together_prefill_s_is_why(new_pair, turn):
+    pair = new_pair()
+    pair.send()
+    prefill, decode = await pair.lines(*BOTH)
+    prefill.begin()
+    await turn()
+    prefill.fail()
+    decode.begin().fail()
+    assert (await pair.error()).worker is pair.prefill
+
+
 async def test_decode_s_plain_answer_breaking_off_is_decode_s_fault(new_pair, turn):
     pair = new_pair()
     pair.send()
@@ -666,12 +677,14 @@ async def test_without_prefill_s_answer_there_is_none_then(new_pair, turn, decod
     assert pair.outcomes(pair.prefill) == [0, 1]
 
 
-async def test_prefill_may_have_failed_by_the_time_that_answers_are_joined(new_pair):
+async def test_prefill_may_have_failed_by_the_time_that_answers_are_joined(new_pair, turn):
     pair = new_pair()
     pair.send(LOGPROBS, GENERATE)
     prefill, decode = await pair.lines(*BOTH)
+    prefill.begin()
+    await turn()
+    prefill.fail()
     decode.begin()
-    prefill.begin().fail()
     assert (await pair.error()).worker is pair.prefill
     assert decode.gone
 
