@@ -67,7 +67,10 @@ def edit(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
 
 
 def _adds_only(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bool:
-    return not any(value is REMOVED or b'"%b"' % name.encode() in body for name, value in edits.items())
+    is_empty = b'"' not in body
+    return not is_empty and not any(
+        value is REMOVED or b'"%b"' % name.encode() in body for name, value in edits.items()
+    )
 
 
 def _append(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:

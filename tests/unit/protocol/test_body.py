@@ -95,3 +95,7 @@ def test_a_member_that_a_large_body_has_is_never_there_twice(edits):
     for name in [name for name, value in edits.items() if value is REMOVED]:
         del expected[name]
     assert dict(pairs) == expected
+
+
+def test_an_empty_object_of_much_white_space_gets_its_first_member():
+    assert json.loads(edit(b"{" + b" " * 20_000 + b"}", {"a": b"1"})) == {"a": 1}
