@@ -13,9 +13,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from bench import procfs
 from bench.report import aligned
 from bench.selection import Row, fleet, make
 from smg.fleet.hints import Hints
@@ -92,7 +92,7 @@ def _fill(name: str, prompts: int) -> Figures:
     memory = next(memory for memory in MEMORIES if memory.name == name)
     policy = make(Row("cache_aware", "", options=memory.options))
     workers = fleet(8)
-    before = _resident_bytes()
+    before = _resident_kb()
     total = longest = 0.0
     for prompt in range(prompts):
         hints = memory.request(prompt)
@@ -103,15 +103,15 @@ def _fill(name: str, prompts: int) -> Figures:
         longest = max(longest, spent)
     return {
         "held": float(policy.sizes()[memory.held]),
-        "kb": (_resident_bytes() - before) / 1024,
+        "kb": float(_resident_kb() - before),
         "each_us": total / prompts * 1e6,
         "longest_us": longest * 1e6,
     }
 
 
-def _resident_bytes() -> int:
+def _resident_kb() -> int:
     gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return procfs.rss_kb([os.getpid()])
 
 
 if __name__ == "__main__":

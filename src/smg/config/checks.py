@@ -187,12 +187,6 @@ def _one_value_a_label(field: str) -> Callable[[Settings], str | None]:
     return complaint
 
 
-_LEG_POLICIES = ("prefill_policy", "decode_policy")
-_DISCOVERY = ("discovery_provider", "service_discovery")
-_ROLE_SELECTORS = ("prefill_selector", "decode_selector", "encode_selector")
-_SELECTORS = ("selector", *_ROLE_SELECTORS)
-
-
 def _limits_for_tenants(settings: Settings) -> str | None:
     if settings.tenant_rate_limit_enabled and settings.tenant_rate_limit_config is None:
         return "needs --tenant-rate-limit-config"
@@ -208,6 +202,11 @@ def _keys_apart(settings: Settings) -> str | None:
             return f"gives {tenant!r} the same key as {owner if owner == '--api-key' else repr(owner)}"
     return None
 
+
+_LEG_POLICIES = ("prefill_policy", "decode_policy")
+_DISCOVERY = ("discovery_provider", "service_discovery")
+_ROLE_SELECTORS = ("prefill_selector", "decode_selector", "encode_selector")
+_SELECTORS = ("selector", *_ROLE_SELECTORS)
 
 RULES = (
     Rule(("pd_disaggregation", "prefill", "decode"), _both_legs),

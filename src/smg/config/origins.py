@@ -1,4 +1,4 @@
-"""Where a value comes from, and the raw texts a source gave for an option."""
+"""Where a value comes from, the raw texts a source gave for an option, and what a misspelled name may have meant."""
 
 from __future__ import annotations
 

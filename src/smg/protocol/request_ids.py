@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 
-DEFAULT_HEADERS = ("x-request-id", "x-correlation-id", "x-trace-id", "request-id")
-
 _LONGEST_BYTES = 128
 _VISIBLE = bytes(range(0x21, 0x7F))
 
@@ -25,9 +23,7 @@ class RequestIds:
 
     __slots__ = ("_at", "_names", "_pool", "_random_bytes")
 
-    def __init__(
-        self, header_names: Iterable[str] = DEFAULT_HEADERS, random_bytes: Callable[[int], bytes] = os.urandom
-    ) -> None:
+    def __init__(self, header_names: Iterable[str], random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         self._names = tuple(name.lower().encode() for name in header_names)
         self._random_bytes = random_bytes
         self._pool = ""

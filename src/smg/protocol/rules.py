@@ -1,9 +1,9 @@
 """Every range and cross-field rule of the validated routes, one row each.
 
 The ranges are those of OpenAI's reference and of SGLang's extensions. `violations` applies the table,
-documentation and tests read it. A rule about more than one member carries the prefix `__all__`, by which
-clients know it from a rule about a single member. Vendor rules that depend on the model are the provider
-profiles'; what is no valid value at all is the shapes' affair (`requests.py`).
+tests read it. A rule about more than one member carries the prefix `__all__`, by which clients know it from a
+rule about a single member. Vendor rules that depend on the model are the engine's; what is no valid value at
+all is the shapes' affair (`requests.py`).
 """
 
 from __future__ import annotations
@@ -84,6 +84,10 @@ def _not_empty(field: str) -> Rule:
     return Rule(field, "must not be empty", lambda value, _: len(value) > 0)
 
 
+def _excludes(field: str, other: str) -> Rule:
+    return Rule(field, f"excludes {other}", lambda _, request: getattr(request, other) is None, also=(other,))
+
+
 _MOST_STOPS = 4
 
 
@@ -105,7 +109,7 @@ _BOTH_ROUTES = (
     Rule("top_p", "must be greater than 0 and at most 1", lambda value, _: 0 < value <= 1),
     _between("presence_penalty", -2, 2),
     _between("frequency_penalty", -2, 2),
-    Rule("stop", "takes at most 4 sequences", _few_stops),
+    Rule("stop", f"takes at most {_MOST_STOPS} sequences", _few_stops),
     Rule("stop", "takes no empty sequence", _speaking_stops),
     Rule("top_k", "must be at least 1, or -1 to disable it", lambda value, _: value >= 1 or value == -1),
     _between("min_p", 0, 1),
@@ -195,7 +199,7 @@ _CHAT = (
         _within_limit,
         also=("max_completion_tokens", "max_tokens"),
     ),
-    Rule("regex", "excludes ebnf", lambda _, request: request.ebnf is None, also=("ebnf",)),
+    _excludes("regex", "ebnf"),
     Rule("regex", "excludes a JSON response_format", _free_output, also=("response_format",)),
     Rule("ebnf", "excludes a JSON response_format", _free_output, also=("response_format",)),
     Rule("response_format", "must have a json_schema.name that is not empty", _named_schema),
@@ -214,9 +218,9 @@ _COMPLETIONS = (
     *_BOTH_ROUTES,
     _between("logprobs", 0, 5),
     Rule("min_tokens", "must not exceed max_tokens", _within_limit, also=("max_tokens",)),
-    Rule("regex", "excludes ebnf", lambda _, request: request.ebnf is None, also=("ebnf",)),
-    Rule("json_schema", "excludes regex", lambda _, request: request.regex is None, also=("regex",)),
-    Rule("json_schema", "excludes ebnf", lambda _, request: request.ebnf is None, also=("ebnf",)),
+    _excludes("regex", "ebnf"),
+    _excludes("json_schema", "regex"),
+    _excludes("json_schema", "ebnf"),
 )
 
 _RERANK = (

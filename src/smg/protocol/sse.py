@@ -35,13 +35,6 @@ def at_boundary(tail: bytes) -> bool:
     return not tail or tail.endswith(_BLANK_LINES)
 
 
-def tail_after(tail: bytes, chunk: bytes) -> bytes:
-    """The tail of a stream with the tail `tail`, once `chunk` has followed."""
-    if len(chunk) >= TAIL_BYTES:
-        return chunk[-TAIL_BYTES:]
-    return (tail + chunk)[-TAIL_BYTES:]
-
-
 def broken_stream(message: str, tail: bytes, *, kind: str = "stream_error") -> bytes:
     """What to send when a stream broke after `tail`: one error event, then the end that clients wait for.
 

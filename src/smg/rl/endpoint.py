@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 # What RFC 3986 lets stand in a path. A percent sign stays too: a prefix may come escaped.
 _PATH_CHARACTERS = "/%!$&'()*+,;=:@~"
-_FIRST_PRINTABLE = 0x21
+_FIRST_VISIBLE = 0x21
 _DELETE = 0x7F
 
 
@@ -33,7 +33,7 @@ def parse_base_url(base_url: str) -> Endpoint:
     Raises ValueError for anything else. Credentials in a URL are refused without being repeated, because messages end
     up in logs.
     """
-    if any(ord(letter) < _FIRST_PRINTABLE or ord(letter) == _DELETE for letter in base_url):
+    if any(ord(letter) < _FIRST_VISIBLE or ord(letter) == _DELETE for letter in base_url):
         raise ValueError("base_url must not hold spaces or control characters")
     parts = urlsplit(base_url)
     if parts.scheme not in _DEFAULT_PORTS:

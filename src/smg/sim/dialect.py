@@ -97,10 +97,10 @@ Routes = Mapping[tuple[str, str], Route]
 class Dialect:
     """One engine's ways.
 
-    `inference` maps paths of POST routes to kinds of requests (see `inference.KINDS`). `owned_by` is what `/v1/models`
-    says; `error` renders an error body; `needs_key` tells whether a path asks for the API key. `checks_model` engines
-    refuse models they do not serve. `answer_extra`, `chunk_extra` and `choice_extra` are members added to whole answers
-    (given the weight version), to streamed chunks, and to ended choices; each begins with its comma.
+    `inference` maps paths of POST routes to the kinds that `requests` reads. `owned_by` is what `/v1/models` says;
+    `error` renders an error body; `needs_key` tells whether a path asks for the API key. `checks_model` engines refuse
+    models they do not serve. `answer_extra`, `chunk_extra` and `choice_extra` are members added to whole answers (given
+    the weight version), to streamed chunks, and to ended choices; each begins with its comma.
     """
 
     owned_by: str

@@ -141,22 +141,18 @@ class SimEngine:
         pacer, scheduler = self._pacer, self.machine.scheduler
         body = await exchange.read_body()
         call = Control(self.machine, exchange.query, body, pacer.now(), time.time())
+        holds = False
         try:
             if route.prepare is not None and route.prepare(call):
                 pacer.settle()
-                if not route.holds:
-                    await pacer.until_calm()
-                    answer = route.run(call)
-                else:
+                if route.holds:
                     scheduler.hold()
-                    try:
-                        await pacer.until_calm()
-                        answer = route.run(call)
-                    finally:
-                        scheduler.release(pacer.now())
-            else:
-                answer = route.run(call)
+                    holds = True
+                await pacer.until_calm()
+            answer = route.run(call)
         finally:
+            if holds:
+                scheduler.release(pacer.now())
             pacer.settle()
         reply.answer(answer.status, answer.body, answer.content_type)
 

@@ -196,7 +196,7 @@ def _error(error: SimError) -> bytes:
     )
 
 
-def fingerprint(version: str) -> bytes:
+def _fingerprint(version: str) -> bytes:
     """The `system_fingerprint` member that names the weights."""
     return b',"system_fingerprint":%b' % quoted(f"sim-{version}")
 
@@ -247,8 +247,8 @@ VLLM = Dialect(
     unauthorized=b'{"error":"Unauthorized"}',
     needs_key=lambda path: path.startswith("/v1"),
     checks_model=True,
-    answer_extra=fingerprint,
-    chunk_extra=fingerprint,
+    answer_extra=_fingerprint,
+    chunk_extra=_fingerprint,
     choice_extra=_choice_extra,
     rerank=rerank,
 )

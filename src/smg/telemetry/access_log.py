@@ -10,7 +10,6 @@ shows the path without its query, and no header but the request id.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
 
 from smg.telemetry.log_filter import LogFilter, level_name
 from smg.telemetry.log_stream import LogStream
@@ -65,7 +64,6 @@ class AccessLog:
         "_error_fields",
         "_format",
         "_kept",
-        "_probes",
         "_redact",
         "_stamp",
         "_stream",
@@ -80,13 +78,11 @@ class AccessLog:
         *,
         json: bool = False,
         redact: Redactor | None = None,
-        probe_paths: Collection[str] = PROBE_PATHS,
     ) -> None:
         threshold = wanted.threshold(TARGET)
         self._stream = stream
         self._wanted = tuple(level >= threshold for level, _ in _OUTCOMES)
         self._redact = redact or Redactor()
-        self._probes = frozenset(probe_paths)
         self._format = _JSON if json else _TEXT
         self._kept: dict[str, str] = {}
         self._error_fields: dict[str, str] = {}
@@ -111,7 +107,7 @@ class AccessLog:
         gateway answered itself; `error_code` is the gateway's own. Bytes are those of the bodies.
         """
         failure = (status >= FIRST_CLIENT_ERROR) + (status >= FIRST_SERVER_ERROR)
-        outcome = _PROBE if path in self._probes else failure
+        outcome = _PROBE if path in PROBE_PATHS else failure
         if not self._wanted[outcome]:
             return
         stream = self._stream

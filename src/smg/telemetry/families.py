@@ -56,7 +56,7 @@ def known_method(value: str) -> str:
 
 def label_rules() -> dict[str, LabelRule]:
     """The rules by label name; all families of a process share one set, so that a cap is the process's."""
-    return {"method": known_method, "model": ValueCap(), "tool_name": ValueCap()}
+    return {"method": known_method, "model": ValueCap()}
 
 
 def clean(value: str) -> str:

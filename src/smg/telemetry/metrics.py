@@ -16,16 +16,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, cast, overload
 
+from smg.config.settings import DURATION_BUCKETS_SECS
 from smg.telemetry.families import Family, Kind, Labels, label_rules
 from smg.telemetry.instruments import C_co, Counter, Gauge, Histogram, Instrument, Summary
 
-# From a quick error to the two hours of a long rollout; `--prometheus-duration-buckets` replaces them.
-# fmt: off
-DURATION_BUCKETS_SECS: tuple[float, ...] = (
-    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 45,
-    60, 90, 120, 180, 240, 300, 480, 900, 1200, 1800, 2700, 3600, 5400, 7200,
-)
-# fmt: on
 RATIO_BUCKETS: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 Buckets = Literal["none", "duration", "ratio"]
@@ -114,7 +108,7 @@ class Metrics:
     admission_queue_rejected = _counter(
         "smg_admission_queue_rejected_total",
         ("reason",),
-        "Requests the queue turned away: full, timeout, multimodal_too_large or multimodal_inflight.",
+        "Requests the queue turned away: full or timeout.",
     )
 
     # The priority scheduler; a class is system, interactive, default or bulk.

@@ -4,13 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smg.config.settings import Settings
 from smg.protocol.request_ids import RequestIds
 
+DEFAULT_NAMES = Settings().request_id_headers
 FRESH = re.compile(r"chatcmpl-[A-Za-z0-9]{24}")
 
 
 def ids_of(headers, names=None):
-    return (RequestIds(names) if names else RequestIds()).of(headers, "chatcmpl-")
+    return RequestIds(names or DEFAULT_NAMES).of(headers, "chatcmpl-")
 
 
 def test_the_first_present_header_of_the_list_is_the_id():
@@ -37,7 +39,7 @@ def test_visible_ascii_of_up_to_128_characters_is_kept(value):
 
 
 def test_fresh_ids_have_their_prefix_and_never_repeat():
-    ids = RequestIds()
+    ids = RequestIds(DEFAULT_NAMES)
     made = [ids.of({}, "chatcmpl-") for _ in range(1000)]
     assert all(FRESH.fullmatch(one) for one in made)
     assert len(set(made)) == len(made)
@@ -51,7 +53,7 @@ def test_randomness_is_drawn_for_many_ids_at_once_and_used_once():
         drawn.append(count)
         return bytes((len(drawn) + i) % 256 for i in range(count))
 
-    ids = RequestIds(random_bytes=random_bytes)
+    ids = RequestIds(DEFAULT_NAMES, random_bytes)
     made = {ids.fresh("") for _ in range(64)}
     assert len(drawn) == 1
     ids.fresh("")
