@@ -1,6 +1,6 @@
 """The error tree of the gateway, and the one table of codes it can answer with.
 
-    GatewayError                 carries a code of the table; rendered in one place, the serving endpoint
+    GatewayError                 carries a code of the table; rendered in one place, `edge/front.py`
     ├── Unauthorized             no credential that opens the route; answered without a body
     ├── PlacementError           no worker can take the request
     └── UpstreamError            a worker or the way to it failed
@@ -15,7 +15,7 @@ is the `retryable` column. Subclasses exist only where somebody catches them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal, TypeVar
 
 Source = Literal["downstream", "upstream", "gateway"]
 
@@ -93,8 +93,6 @@ class GatewayError(Exception):
 
     __slots__ = ("code", "kind", "message", "param", "retry_after_secs")
 
-    kinds: ClassVar[dict[str, ErrorKind]] = ERROR_KINDS
-
     def __init__(self, code: str, message: str, *, param: str | None = None, retry_after_secs: int = 0) -> None:
         super().__init__(message)
         self.code = code
@@ -136,6 +134,17 @@ class UpstreamError(GatewayError):
 
 class UpstreamTimeout(UpstreamError):  # noqa: N818  the field calls it a timeout
     """A worker did not answer within its deadline."""
+
+
+E = TypeVar("E", bound=GatewayError)
+
+
+def once_more(error: E) -> E:
+    """The same error to raise in the place of one that is kept, whose traceback would keep whoever meets it."""
+    copy = type(error).__new__(type(error))
+    GatewayError.__init__(copy, error.code, error.message, param=error.param, retry_after_secs=error.retry_after_secs)
+    vars(copy).update(vars(error))
+    return copy
 
 
 class ConfigError(Exception):

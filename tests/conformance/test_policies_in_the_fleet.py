@@ -104,9 +104,7 @@ class MovingFleet(RuleBasedStateMachine):
             self.place(model, hints, avoid)
 
     def place(self, model, hints, avoid):
-        snapshot = self.registry.snapshot
-        serving = snapshot.workers if model is None else snapshot.serving(model)
-        able = [worker for worker in serving if worker.available(self.now)]
+        able = [worker for worker in self.registry.snapshot.serving(model) if worker.available(self.now)]
         avoided = [worker for worker in able if int(worker.id) in avoid]
         try:
             placement = self.selector.place(model, hints, avoided)

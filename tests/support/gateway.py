@@ -29,14 +29,14 @@ class RunningGateway:
 
     def __init__(self, gateway, logs, log_fd):
         self.gateway = gateway
-        self.port = gateway._server.port
-        self.metrics_port = gateway._metrics_server.port
+        self.port = gateway.server.port
+        self.metrics_port = gateway.metrics_server.port
         self._logs = logs
         self._log_fd = log_fd
         self._clients = []
         # Removed workers too: their leases must come back as well.
-        self.known = list(gateway._registry.snapshot.workers)
-        gateway._registry.subscribe(lambda change: change.kind == "added" and self.known.append(change.worker))
+        self.known = list(gateway.registry.snapshot.workers)
+        gateway.registry.subscribe(lambda change: change.kind == "added" and self.known.append(change.worker))
 
     @property
     def url(self):
@@ -87,16 +87,16 @@ class RunningGateway:
     @property
     def workers(self):
         """The registered workers."""
-        return self.gateway._registry.snapshot.workers
+        return self.gateway.registry.snapshot.workers
 
     def worker(self, engine):
         """The registered worker of an engine."""
-        return self.gateway._registry.snapshot.by_url[engine.url]
+        return self.gateway.registry.snapshot.by_url[engine.url]
 
     def set_status(self, engine, status):
         """Move a worker to another status, as probes would."""
         worker = self.worker(engine)
-        assert self.gateway._registry.set_status(worker.id, status, worker.revision)
+        assert self.gateway.registry.set_status(worker.id, status, worker.revision)
 
     @property
     def loads(self):
@@ -106,7 +106,7 @@ class RunningGateway:
     @property
     def permits(self):
         """Admission permits that are out, and requests that wait for one."""
-        gate = self.gateway._server.handler._gate
+        gate = self.gateway.admission.gate
         return (0, 0) if gate is None else (gate.in_flight, gate.waiting)
 
     @property
@@ -116,15 +116,13 @@ class RunningGateway:
     @property
     def upstream_connections(self):
         """Connections to workers that carry an exchange."""
-        upstream = self.gateway._upstream
-        pools = [*(pool for link in upstream._links.values() for pool in link.pools()), *upstream._retired]
-        return sum(pool.busy for pool in pools)
+        return sum(pool.busy for pool in self.gateway.upstream.pools)
 
     @property
     def at_rest(self):
         """Whether nothing at all is under way."""
         busy = (*self.loads, *self.permits, self.in_flight, self.upstream_connections)
-        return not any(busy) and not self.gateway._accounts.under_way
+        return not any(busy) and not self.gateway.accounts.under_way
 
     async def settled(self):
         """Wait until nothing is under way: every lease, permit and connection has come back."""
@@ -132,7 +130,7 @@ class RunningGateway:
 
     async def registered(self, count):
         """Wait until so many workers are ready."""
-        await until(lambda: len(self.gateway._registry.snapshot.ready) == count, f"{count} ready workers")
+        await until(lambda: len(self.gateway.registry.snapshot.ready) == count, f"{count} ready workers")
 
     # --- reading
 
@@ -152,12 +150,17 @@ class RunningGateway:
 
     # --- ending
 
+    async def left(self):
+        """Let all clients leave, and see everything come back."""
+        for client in self._clients:
+            await client.closed()
+        self._clients.clear()
+        await self.settled()
+
     async def close(self):
-        """Let clients leave, see everything come back, and end."""
+        """The same, and end."""
         try:
-            for client in self._clients:
-                await client.closed()
-            await self.settled()
+            await self.left()
         finally:
             await self.gateway.close()
 

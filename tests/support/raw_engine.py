@@ -10,7 +10,7 @@ import json
 import socket
 from contextlib import asynccontextmanager
 
-from support.bodies import MODEL
+from support.bodies import MODEL, encoded
 from support.waiting import within
 
 _READ_LIMIT_BYTES = 1 << 20
@@ -50,7 +50,7 @@ class Call:
 
     async def answer(self, status=200, body=b'{"ok":true}', *headers):
         """Answer whole; the connection stays."""
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = encoded(body)
         if not any(line.lower().startswith("content-type:") for line in headers):
             headers = ("content-type: application/json", *headers)
         await self.write(_head(status, f"content-length: {len(data)}", *headers) + data)
@@ -233,6 +233,14 @@ async def resets(call):
 async def closes(call):
     """End the connection in good order, before any answer."""
     call.close()
+
+
+async def loses_its_second_call(call):
+    """End the idle connection in the moment that the second request uses it; answer all others."""
+    if call.engine.connections == 1 and len(call.engine.calls) == 2:
+        call.close()
+    else:
+        await call.answer()
 
 
 async def hangs(call):

@@ -59,8 +59,10 @@ def admission_of(settings: Settings, registry: Registry, metrics: Metrics) -> Ad
     """
     scheduler_rules, tenant_rules = _read_files(settings)
     ring = KeyRing(settings.api_key, map(split_tenant_key, settings.tenant_api_key))
-    gate = _gate(settings, metrics) if scheduler_rules is None else None
-    if scheduler_rules is not None:
+    gate: Gate | None
+    if scheduler_rules is None:
+        gate = _gate(settings, metrics)
+    else:
         gate = _scheduler_gate(settings, scheduler_rules, registry, metrics, ring)
     limits = TenantLimits(TenantBudgets(tenant_rules), time.monotonic) if tenant_rules is not None else None
     names_tenants = scheduler_rules is not None or tenant_rules is not None

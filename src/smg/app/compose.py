@@ -77,18 +77,24 @@ from smg.telemetry.metrics import Metrics
 log = get_logger("smg.app")
 
 LOG_FLUSH_SECS = 0.1
+# An exchange that is cut ends within a few turns of the loop.
+LONGEST_CUT_SECS = 1.0
+_POLL_SECS = 0.005
 _NO_FILTERS: dict[Group, tuple[Filter, ...]] = {"public": (), "serving": (), "admin": ()}
 
 
 class Gateway:
-    """One gateway: its listeners, its background loops, and its end."""
+    """One gateway: its listeners, its background loops, and its end.
+
+    `registry`, `upstream`, `admission` and `accounts` are there to be looked at, as `server` and `metrics_server` are.
+    """
 
     def __init__(self, settings: Settings, logs: Logs) -> None:
         self._settings = settings
         self._logs = logs
         now = time.monotonic
         metrics = Metrics(settings.prometheus_duration_buckets)
-        registry = self._registry = Registry(model_aliases(settings))
+        registry = self.registry = Registry(model_aliases(settings))
         fetcher = Fetcher()
 
         placing = self._placing = placing_of(settings, registry, metrics, now)
@@ -126,13 +132,13 @@ class Gateway:
             on_flag=placing.recheck,
         )
 
-        self._upstream = HttpUpstream(
+        self.upstream = HttpUpstream(
             PoolOptions(idle_timeout_secs=settings.upstream_pool_idle_timeout_secs), settings.request_timeout_secs
         )
         self._pairs: PairUpstream | None = None
         kinds = required_roles(settings) or ("regular",)
         calls = CallAccounts(metrics, registry, placing.policy_name, kinds)
-        admission = self._admission = admission_of(settings, registry, metrics)
+        admission = self.admission = admission_of(settings, registry, metrics)
 
         def served(placer: Placer, upstream: Upstream, rows: Sequence[Endpoint]) -> list[Route]:
             limit = settings.max_payload_size
@@ -140,13 +146,13 @@ class Gateway:
             dispatcher = Dispatcher(placer, upstream, _retry(settings), calls, limit, now, random.Random())
             return forwarded.routes(parser, dispatcher, calls, rows)
 
-        follow_fleet(registry, metrics, placing.sessions, self._upstream, calls)
-        fleet_gauges(registry, metrics, placing.sessions, self._upstream)
+        follow_fleet(registry, metrics, placing.sessions, self.upstream, calls)
+        fleet_gauges(registry, metrics, placing.sessions, self.upstream)
         for policies in placing.policies:
             policy_gauges(policies, metrics)
         load_gauges(registry, metrics, overload)
 
-        accounts = self._accounts = HttpAccounts(metrics, logs.access)
+        accounts = self.accounts = HttpAccounts(metrics, logs.access)
         metrics.http_inflight_request_age_count.source(lambda: count_by_age(accounts.ages_secs()))
         routes = RouteTable(
             [
@@ -160,16 +166,16 @@ class Gateway:
                 *served(placing.placer, self._upstream_of_placements(metrics, calls), forwarded.ENDPOINTS),
                 *served(
                     placing.decisions,
-                    DecisionsUpstream(self._upstream, settings.max_payload_size),
+                    DecisionsUpstream(self.upstream, settings.max_payload_size),
                     decisions.ENDPOINTS,
                 ),
             ]
         )
         ids = RequestIds(settings.request_id_headers)
         front = Front(routes, admission.filters, (request_id_filter(ids),), accounts, admission.gate)
-        self._server = Server(front, _limits(settings))
+        self.server = Server(front, _limits(settings))
         metrics_front = Front(RouteTable(control_metrics.routes(metrics)), _NO_FILTERS, (), NoAccounts(), None)
-        self._metrics_server = Server(metrics_front, Limits())
+        self.metrics_server = Server(metrics_front, Limits())
         self._supervisor = Supervisor()
 
     async def start(self) -> None:
@@ -180,8 +186,8 @@ class Gateway:
         settings = self._settings
         metrics_host = effective_prometheus_host(settings)
         problems = [
-            *await _listen(self._server, settings.host, settings.port, "--port"),
-            *await _listen(self._metrics_server, metrics_host, settings.prometheus_port, "--prometheus-port"),
+            *await _listen(self.server, settings.host, settings.port, "--port"),
+            *await _listen(self.metrics_server, metrics_host, settings.prometheus_port, "--prometheus-port"),
         ]
         if problems:
             raise ConfigError(problems)
@@ -189,8 +195,8 @@ class Gateway:
         self._supervisor.start("health probes", self._prober.run)
         self._supervisor.start("load monitor", self._load_monitor.run)
         self._supervisor.start("policy upkeep", self._sweep_policies)
-        if isinstance(self._admission.gate, SchedulerGate):
-            self._supervisor.start("scheduler slots", self._admission.gate.run)
+        if isinstance(self.admission.gate, SchedulerGate):
+            self._supervisor.start("scheduler slots", self.admission.gate.run)
         self._registrar.add_specs(static_specs(settings))
         if self._discovery is not None:
             self._supervisor.start("discovery", self._discovery.run)
@@ -198,7 +204,7 @@ class Gateway:
                 urls = " ".join(settings.worker_urls)
                 log.warning("worker URLs are not registered while workers are discovered", urls=urls)
         log.info("listening", host=settings.host, port=settings.port, policy=settings.policy)
-        if not self._admission.ring.locks:
+        if not self.admission.ring.locks:
             log.warning("no API key is configured: every route is open to whoever reaches this address")
 
     def begin_draining(self) -> None:
@@ -207,34 +213,41 @@ class Gateway:
 
     def stop_listening(self) -> None:
         """Take no new connection."""
-        self._server.stop_listening()
+        self.server.stop_listening()
 
     @property
     def in_flight(self) -> int:
         """Exchanges under way."""
-        return self._server.busy
+        return self.server.busy
 
     async def close(self) -> None:
-        """End everything that is left."""
-        self._server.stop_listening()
-        self._server.abort()
-        self._metrics_server.stop_listening()
-        self._metrics_server.abort()
+        """End everything that is left. What is cut gives back what it holds, and its access line is written."""
+        self.server.stop_listening()
+        self.server.abort()
+        self.metrics_server.stop_listening()
+        self.metrics_server.abort()
+        await self._cut_exchanges()
         await self._supervisor.stop()
         await self._jobs.close()
         if self._pairs is not None:
             await self._pairs.close()
-        self._upstream.close()
+        self.upstream.close()
+
+    async def _cut_exchanges(self) -> None:
+        """Wait for the end of exchanges whose connections were cut, but not for ever."""
+        deadline = time.monotonic() + LONGEST_CUT_SECS
+        while self.accounts.under_way and time.monotonic() < deadline:  # noqa: ASYNC110  as `in_flight`, it has no event
+            await asyncio.sleep(_POLL_SECS)
 
     def _upstream_of_placements(self, metrics: Metrics, calls: CallAccounts) -> Upstream:
         """The way to single workers, or to pairs of them."""
         if not self._settings.pd_disaggregation:
-            return self._upstream
+            return self.upstream
         self._pairs = PairUpstream(
-            self._upstream,
+            self.upstream,
             Verdicts(calls, time.monotonic),
             PairAccounts(metrics),
-            is_gone=lambda worker: worker.id not in self._registry.snapshot.by_id,
+            is_gone=lambda worker: worker.id not in self.registry.snapshot.by_id,
             max_answer_bytes=self._settings.max_payload_size,
             rng=random.Random(),
             new_id=new_worker_id,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import sys
 
 import uvloop
 
@@ -13,10 +12,8 @@ from smg.app.compose import compose
 from smg.app.lifecycle import serve_until_signalled
 from smg.config.settings import Settings
 from smg.config.tenant_keys import split_tenant_key
-from smg.errors import ConfigError
 from smg.telemetry.logs import start_logs
 
-_REFUSED = 2
 # Young objects between two passes of the garbage collector; Python's own value is 700.
 _COLLECT_AFTER = 20_000
 
@@ -40,9 +37,6 @@ async def _main(settings: Settings) -> int:
         await gateway.start()
         _settle_memory()
         return await serve_until_signalled(gateway, settings.shutdown_grace_period_secs)
-    except ConfigError as error:
-        sys.stderr.write("".join(f"{problem}\n" for problem in error.problems))
-        return _REFUSED
     finally:
         logs.close()
 

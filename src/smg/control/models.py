@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from smg.auth.keys import bearer_token
 from smg.engines.detection import provider_of
 from smg.errors import UpstreamError
 from smg.fleet.registry import Registry
@@ -26,7 +27,6 @@ PATH = "/v1/models"
 
 _TEXT = b"text/plain; charset=utf-8"
 _PROVIDER_TIMEOUT_SECS = 10.0
-_BEARER = b"bearer "
 
 
 def routes(registry: Registry, fetcher: Fetcher, is_gateway_key: Callable[[str], bool]) -> list[Route]:
@@ -48,9 +48,7 @@ def routes(registry: Registry, fetcher: Fetcher, is_gateway_key: Callable[[str],
 
 def caller_key(headers: dict[bytes, bytes]) -> str | None:
     """The key a caller shows: a bearer token, else x-api-key; None if there is none that could be one."""
-    authorization = headers.get(b"authorization", b"")
-    bearer = authorization[len(_BEARER) :] if authorization.lower().startswith(_BEARER) else b""
-    key = (bearer or headers.get(b"x-api-key", b"")).strip()
+    key = (bearer_token(headers.get(b"authorization")) or headers.get(b"x-api-key", b"")).strip()
     return key.decode() if key and key.isascii() else None
 
 

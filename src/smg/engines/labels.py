@@ -13,12 +13,14 @@ from typing import Any
 
 Labels = dict[str, str]
 
+GENERATION_TYPES = ("chat", "completions", "responses", "tools")
+"""What a model that generates text can be asked for."""
+
 _RERANK_MARKS = ("rerank", "cross-encoder", "crossencoder")
 _IMAGE_LABELS = ("has_image_understanding", "supports_vision")
 _CONTEXT_LABELS = ("context_length", "max_context_length", "max_model_len", "max_total_tokens", "max_seq_len")
 _NAME_LABELS = ("served_model_name", "model_id", "model_path")
 _MAX_DIGITS = 18  # labels can be anybody's; a size fits 64 bits
-_GENERATION_TYPES = ("chat", "completions", "responses", "tools")
 
 
 def label_text(value: Any) -> str | None:
@@ -91,7 +93,7 @@ def _model_type(labels: Mapping[str, str], architectures: tuple[str, ...]) -> tu
         text = " ".join([*architectures, labels.get("model_type", "")]).lower()
         return ("rerank",) if any(mark in text for mark in _RERANK_MARKS) else ("embeddings",)
     sees = any(labels.get(label) == "true" for label in _IMAGE_LABELS)
-    return (*_GENERATION_TYPES, "vision") if sees else _GENERATION_TYPES
+    return (*GENERATION_TYPES, "vision") if sees else GENERATION_TYPES
 
 
 def _first_size(labels: Mapping[str, str]) -> int | None:

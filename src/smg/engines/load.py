@@ -64,12 +64,12 @@ def read_rows(members: Mapping[str, Any]) -> Ranks | None:
     if not isinstance(rows, list) or len(rows) > MAX_RANKS:
         return None
     try:
-        return numbered([_row(row) for row in rows], [_rank(row) for row in rows])
+        return _numbered([_row(row) for row in rows], [_rank(row) for row in rows])
     except _Senseless:
         return None
 
 
-def numbered(rows: Sequence[RankLoad], ranks: Sequence[int | None]) -> Ranks:
+def _numbered(rows: Sequence[RankLoad], ranks: Sequence[int | None]) -> Ranks:
     """The rows under their own rank numbers; by position where those are not there or not distinct.
 
     A gateway behind a gateway reports many engines, each with a rank 0.

@@ -5,7 +5,8 @@
     half-open  every request passes; `success_threshold` successes in a row close it, one failure opens it again
 
 A request charges a worker at most one failure, however many attempts it made: the dispatch loop sees to that. An
-answer of 429 is no sample at all; any other answer that is not a failure counts as a success.
+answer of mere capacity is no sample at all; any other that is not a failure counts as a success. Which status is which
+stands in `statuses.py`.
 """
 
 from __future__ import annotations

@@ -43,7 +43,6 @@ def report_of(ranks: Sequence[RankLoad], received_at: float) -> LoadReport:
     rates = [rank.gen_throughput for rank in ranks if rank.gen_throughput is not None]
     return LoadReport(
         waiting_requests=sum([rank.num_waiting_reqs for rank in ranks]),
-        running_requests=sum([rank.num_running_reqs for rank in ranks]),
         waiting_uncached_tokens=_total([rank.num_waiting_uncached_tokens for rank in ranks]),
         token_usage=_mean(usages),
         throughput_tokens_per_sec=fsum(rates) if rates else None,

@@ -120,7 +120,7 @@ class PairSelector:
 
     def can_place(self, model: str | None, besides: Worker | None = None) -> bool:
         """Whether a pair (without one worker) could take a request for the model now."""
-        roster = self._roster(self._serving(model), self._now())
+        roster = self._roster(self._registry.snapshot.serving(model), self._now())
         return any(
             prefill is not besides and any(decode is not besides for decode in roster.partners[prefill.id])
             for prefill in roster.prefills
@@ -133,7 +133,7 @@ class PairSelector:
         another, `worker_overload_protection_shed` when the workers of a leg are all overloaded and nothing else is
         wrong with them, otherwise `no_available_workers` naming the leg that is missing.
         """
-        workers = self._serving(model)
+        workers = self._registry.snapshot.serving(model)
         if not workers and model is not None:
             raise PlacementError("model_not_found", f"no worker serves the model '{model}'")
         now = self._now()
@@ -170,10 +170,6 @@ class PairSelector:
 
     def _follow(self, _change: Change) -> None:
         self._rosters.clear()
-
-    def _serving(self, model: str | None) -> tuple[Worker, ...]:
-        snapshot = self._registry.snapshot
-        return snapshot.workers if model is None else snapshot.serving(model)
 
     def _roster(self, workers: tuple[Worker, ...], now: float) -> _Roster:
         roster = self._rosters.get(id(workers))

@@ -25,13 +25,10 @@ ChangeKind = Literal["added", "updated", "status", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What happened to one worker. `old_status` and `old_models` are from before (None and empty for a new
-    worker).
-    """
+    """What happened to one worker. `old_models` are those it served before, none for a new worker."""
 
     kind: ChangeKind
     worker: Worker
-    old_status: Status | None
     old_models: tuple[ModelCard, ...]
 
 
@@ -57,6 +54,7 @@ _REGISTERED = (
     "models",
     "worker_type",
     "connection_mode",
+    "http2",
     "runtime",
     "labels",
     "priority",
@@ -78,17 +76,6 @@ class Registry:
         self._reserved: dict[str, str] = {}
         self._listeners: list[Listener] = []
         self.snapshot = Snapshot()
-
-    # --- reading
-
-    def resolve(self, name: str) -> str:
-        """The canonical name of a model; a name that nobody knows stands for itself."""
-        return self.snapshot.aliases.get(name, name)
-
-    def serving(self, name: str) -> tuple[Worker, ...]:
-        """Every worker that serves a canonical name, ready or not; empty if the model is unknown."""
-        snapshot = self.snapshot
-        return snapshot.models.get(name, snapshot.wildcards)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` after each change. It must not change the registry itself."""
@@ -119,7 +106,7 @@ class Registry:
         self.release(worker.id)
         worker.models = self._aliased(worker.models)
         self._workers[worker.id] = worker
-        self._publish(Change("added", worker, None, ()))
+        self._publish(Change("added", worker, ()))
 
     def replace(self, worker_id: str, revision: int, fresh: Worker) -> Worker:
         """Register a worker anew under its id; it is then as ready as `fresh`.
@@ -129,7 +116,7 @@ class Registry:
         worker = self._workers.get(worker_id)
         if worker is None or worker.revision != revision or worker.status is Status.DRAINING:
             raise StaleRevision(f"worker {worker_id} is no longer at revision {revision}")
-        change = Change("updated", worker, worker.status, worker.models)
+        change = Change("updated", worker, worker.models)
         for name in _REGISTERED:
             setattr(worker, name, getattr(fresh, name))
         if worker.spec is None or fresh.spec is None or worker.spec.resilience != fresh.spec.resilience:
@@ -146,7 +133,7 @@ class Registry:
         worker = self._workers.get(worker_id)
         if worker is None:
             return None
-        change = Change("updated", worker, worker.status, worker.models)
+        change = Change("updated", worker, worker.models)
         spec = worker.spec = apply_patch(_spec_of(worker), patch)
         worker.priority, worker.cost, worker.api_key = spec.priority, spec.cost, spec.api_key
         worker.labels = {**worker.labels, **(patch.labels or {})}
@@ -163,7 +150,7 @@ class Registry:
         worker = self._workers.get(worker_id)
         if worker is None or worker.revision != revision or worker.status in {status, Status.DRAINING}:
             return False
-        change = Change("status", worker, worker.status, worker.models)
+        change = Change("status", worker, worker.models)
         worker.status = status
         if status is not Status.READY:
             worker.overloaded = False  # a report of an engine that was well says nothing now
@@ -174,7 +161,7 @@ class Registry:
         """Forget a worker; None if there is no such worker."""
         worker = self._workers.pop(worker_id, None)
         if worker is not None:
-            self._publish(Change("removed", worker, worker.status, worker.models))
+            self._publish(Change("removed", worker, worker.models))
         return worker
 
     def _aliased(self, models: tuple[ModelCard, ...]) -> tuple[ModelCard, ...]:

@@ -1,4 +1,4 @@
-"""When another attempt is worth it, and how long to wait before it."""
+"""How often a request is attempted, and how long to wait before another attempt."""
 
 from __future__ import annotations
 

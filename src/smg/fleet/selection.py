@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from smg.errors import PlacementError
 from smg.fleet.breaker import State
+from smg.fleet.expected_wait import WaitTuning
 from smg.fleet.hints import Hints
 from smg.fleet.placement import Placement
 from smg.fleet.policies.base import Policy
@@ -46,7 +47,7 @@ FILTERS: tuple[Filter, ...] = (regular_http, available)
 # Policies that make their own use of routing keys; sticky sessions stay out of their way.
 READ_KEYS_THEMSELVES = frozenset({"consistent_hashing", "manual"})
 
-MEAN_PREFILL_TOKENS = 1024
+MEAN_PREFILL_TOKENS = WaitTuning().mean_prefill_tokens
 """What a request whose prompt was not counted adds to a worker's dispatched tokens, unless an option says otherwise."""
 
 
@@ -110,7 +111,7 @@ class Selector:
 
     def can_place(self, model: str | None, besides: Worker | None = None) -> bool:
         """Whether anybody (besides one worker) could take a request for the model now."""
-        candidates = self._candidates(self._serving(model), self._now())
+        candidates = self._candidates(self._registry.snapshot.serving(model), self._now())
         return len(candidates) > 1 or (len(candidates) == 1 and candidates[0] is not besides)
 
     def place(self, model: str | None, hints: Hints, avoid: Sequence[Worker] = ()) -> Placement:
@@ -120,7 +121,7 @@ class Selector:
         those who do are all overloaded and nothing else is wrong with them, the selector's own code when none of them
         can serve such requests, otherwise `no_available_workers` when they cannot take it or the policy selects none.
         """
-        workers = self._serving(model)
+        workers = self._registry.snapshot.serving(model)
         if not workers:
             if model is None:
                 raise PlacementError("no_available_workers", "no worker is registered")
@@ -193,7 +194,3 @@ class Selector:
     def _shed(self, stage: str, message: str) -> PlacementError:
         self._on_shed(stage)
         return PlacementError("worker_overload_protection_shed", message, retry_after_secs=self._shed_retry_secs)
-
-    def _serving(self, model: str | None) -> tuple[Worker, ...]:
-        snapshot = self._registry.snapshot
-        return snapshot.workers if model is None else snapshot.serving(model)

@@ -51,9 +51,9 @@ class Snapshot:
         """The canonical name of a model; a name that nobody knows stands for itself."""
         return self.aliases.get(name, name)
 
-    def serving(self, name: str) -> tuple[Worker, ...]:
-        """Every worker that serves a canonical name, ready or not; empty if the model is unknown."""
-        return self.models.get(name, self.wildcards)
+    def serving(self, name: str | None) -> tuple[Worker, ...]:
+        """Every worker that serves a canonical name, ready or not; empty if the model is unknown. None asks for all."""
+        return self.workers if name is None else self.models.get(name, self.wildcards)
 
 
 def take(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
+from smg.engines.labels import GENERATION_TYPES
 from smg.fleet.statuses import DEFAULT_RULES, StatusRules
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ class Status(Enum):
     NOT_READY = "not_ready"
     FAILED = "failed"
     DRAINING = "draining"
-
-
-GENERATION_TYPES = ("chat", "completions", "responses", "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,6 @@ class LoadReport:
     """
 
     waiting_requests: int = 0
-    running_requests: int = 0
     waiting_uncached_tokens: int | None = None
     token_usage: float | None = None
     throughput_tokens_per_sec: float | None = None

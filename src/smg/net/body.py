@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from smg.errors import GatewayError
+from smg.errors import GatewayError, once_more
 
 UNREAD_BYTES = 256 * 1024
 
@@ -119,7 +119,7 @@ class RequestBody:
             finally:
                 self._waiter = None
         if self._error is not None:
-            raise self._error
+            raise once_more(self._error)
         pieces = self._pieces
         if len(pieces) != 1:
             self._pieces = pieces = [b"".join(pieces)]

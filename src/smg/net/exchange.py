@@ -122,11 +122,6 @@ class Exchange:
         return self._wire.peer
 
     @property
-    def gone(self) -> bool:
-        """Whether the client has left."""
-        return self._wire.gone
-
-    @property
     def on_writable(self) -> Callable[[bool], None] | None:
         """Who hears whether the client keeps up with what is written; told at once when it does not already."""
         return self._on_writable

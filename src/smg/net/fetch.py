@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import address_of
-from smg.net.http1.pool import Pool, PoolOptions
+from smg.net.capture import Outgoing, http1_head
+from smg.net.http1.pool import Pool, PoolOptions, unreachable
 
 MAX_ANSWER_BYTES = 1 << 20
 _DEFAULT_PORT = 80
@@ -61,10 +62,7 @@ class Fetcher:
         except TimeoutError:
             raise UpstreamTimeout("call_upstream_timeout", f"no connection within {timeout_secs:g} s") from None
         except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or type(error).__name__
-            raise UpstreamError(
-                "call_upstream_connection_failed", f"could not connect to the worker: {reason}"
-            ) from error
+            raise unreachable(error) from error
         transport.abort()
 
     async def _call(
@@ -76,16 +74,16 @@ class Fetcher:
         except ValueError as error:
             raise UpstreamError("call_upstream_request_error", "the URL is not valid") from error
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        lines = [f"{method} {target} HTTP/1.1", f"host: {address.authority}", "connection: close", "accept: */*"]
+        fields = [(b"accept", b"*/*")]
         if api_key is not None:
-            lines.append(f"authorization: Bearer {api_key}")
+            fields.append((b"authorization", f"Bearer {api_key}".encode()))
         if body is not None:
-            lines += ["content-type: application/json", f"content-length: {len(body)}"]
-        request = "\r\n".join([*lines, "", ""]).encode() + (body or b"")
+            fields.append((b"content-type", b"application/json"))
+        request = Outgoing(method, target, fields, body or b"")
         pool = Pool(address, PoolOptions(connect_timeout_secs=timeout_secs))
         try:
             async with asyncio.timeout(timeout_secs):
-                reply = await pool.call(request, 0.0)
+                reply = await pool.call(http1_head(address, request), 0.0, content=request.body)
                 try:
                     content = await reply.read(max_bytes)
                 finally:

@@ -1,7 +1,8 @@
 """A worker's answer, as everything above the wire sees it: its head, and its body as it comes.
 
 Whoever relays it reads the body whole, within a bound, or pumps it piece by piece into the client's connection, with
-back-pressure both ways and no task of its own. The connection that carries it is `http1/client.py`'s.
+back-pressure both ways and no task of its own. What carries it is a connection of
+`http1/client.py` or a stream of `http2/stream.py`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from smg.errors import GatewayError, UpstreamError
+from smg.errors import GatewayError, UpstreamError, once_more
 
 if TYPE_CHECKING:
     from smg.net.http1.codec import ResponseHead
@@ -126,13 +127,16 @@ class Reply:
             self._refuse_size(limit_bytes)
         while not self.complete:
             if self._error is not None:
-                raise self._error
+                raise once_more(self._error)
             if self._size > limit_bytes:
                 self._refuse_size(limit_bytes)
             self._done = asyncio.get_running_loop().create_future()
             self._write = self._bounded(limit_bytes)
             self._connection.unhold()
-            await self._done
+            try:
+                await self._done
+            finally:
+                self._write = self._done = None  # what is written to keeps this answer, as the answer keeps it
         if self._size > limit_bytes:
             self._refuse_size(limit_bytes)
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
@@ -159,7 +163,7 @@ class Reply:
             self._connection.relay_chunk = write_chunk
         while not self.complete:
             if self._error is not None:
-                raise self._error
+                raise once_more(self._error)
             self._done = asyncio.get_running_loop().create_future()
             await self._done
 

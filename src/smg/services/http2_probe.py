@@ -26,6 +26,7 @@ from smg.telemetry.logs import get_logger
 log = get_logger("smg.services.http2_probe")
 
 NEEDED = "HTTP/2 needs the h2 package: pip install 'smg-gateway[http2]'"
+TIMEOUT_SECS = 5.0
 GRACE_SECS = 1.0
 _MAX_ANSWER_BYTES = 1 << 20
 _GOOD = range(HTTPStatus.OK, HTTPStatus.MULTIPLE_CHOICES)
@@ -34,15 +35,11 @@ _GOOD = range(HTTPStatus.OK, HTTPStatus.MULTIPLE_CHOICES)
 class Http2Probe:
     """Decides between the protocols; `wanted` is the gateway's setting. Raises ConfigError if it cannot be met."""
 
-    def __init__(
-        self, fetcher: Fetcher, *, wanted: bool, timeout_secs: float = 5.0, grace_secs: float = GRACE_SECS
-    ) -> None:
+    def __init__(self, fetcher: Fetcher, *, wanted: bool) -> None:
         if wanted and not _is_installed():
             raise ConfigError([f"--upstream-http2: {NEEDED}"])
         self._fetcher = fetcher
         self._wanted = wanted
-        self._timeout_secs = timeout_secs
-        self._grace_secs = grace_secs
 
     async def choose(self, spec: WorkerSpec) -> bool:
         """Whether to speak HTTP/2 to an engine that is up. Raises JobFailed if a worker asks for it in vain."""
@@ -64,7 +61,7 @@ class Http2Probe:
         try:
             await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED)
             if not second.done():
-                await asyncio.wait({second}, timeout=self._grace_secs if first.result() else None)
+                await asyncio.wait({second}, timeout=GRACE_SECS if first.result() else None)
             return second.done() and second.result()
         finally:
             for task in (first, second):
@@ -73,7 +70,7 @@ class Http2Probe:
 
     async def _answers_http1(self, url: str) -> bool:
         try:
-            return (await self._fetcher.get(url + READY_PATH, timeout_secs=self._timeout_secs)).status in _GOOD
+            return (await self._fetcher.get(url + READY_PATH, timeout_secs=TIMEOUT_SECS)).status in _GOOD
         except UpstreamError:
             return False
 
@@ -87,9 +84,9 @@ class Http2Probe:
             (b"accept", b"*/*"),
         ]
         make_pool = resolve("smg.net.http2.pool:Http2Pool")
-        pool = make_pool(address, PoolOptions(connect_timeout_secs=self._timeout_secs))
+        pool = make_pool(address, PoolOptions(connect_timeout_secs=TIMEOUT_SECS))
         try:
-            async with asyncio.timeout(self._timeout_secs):
+            async with asyncio.timeout(TIMEOUT_SECS):
                 reply = await pool.call(fields, 0.0)
                 try:
                     await reply.read(_MAX_ANSWER_BYTES)

@@ -13,21 +13,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TypeVar
-
-import msgspec
 
 from smg.engines import engine_of
 from smg.engines.detection import detect_runtime, provider_of
 from smg.engines.labels import Labels
-from smg.engines.plan import NO_ANSWER, Answer, Plan
+from smg.engines.plan import NO_ANSWER, Answer
 from smg.errors import UpstreamError
 from smg.fleet.address import parse_address
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.worker import ConnectionMode
 from smg.net.fetch import Fetcher
-
-T = TypeVar("T")
+from smg.services.questions import answer_of, run_plan
 
 # An engine that tells nothing is treated as the one whose routes are asked first, or as the one whose own protocol its
 # transport is.
@@ -94,8 +90,8 @@ class Inspector:
             if attempt:
                 await self._sleep(_PAUSE_SECS)
             questions.failed = False
-            found = runtime or await questions.run(detect_runtime()) or DEFAULT_RUNTIMES[mode]
-            labels = await questions.run(engine_of(found).read_labels())
+            found = runtime or await run_plan(detect_runtime(), questions.ask) or DEFAULT_RUNTIMES[mode]
+            labels = await run_plan(engine_of(found).read_labels(), questions.ask)
             if not questions.failed:
                 break
         return Inspection(found, labels)
@@ -113,17 +109,7 @@ class _Questions:
     failed: bool = False
     _kept: dict[str, Answer] = field(default_factory=dict)
 
-    async def run(self, plan: Plan[T]) -> T:
-        try:
-            paths = next(plan)
-            while True:
-                answers = await asyncio.gather(*(self._ask(path) for path in paths))
-                paths = plan.send(dict(zip(paths, answers, strict=True)))
-        except StopIteration as end:
-            value: T = end.value
-            return value
-
-    async def _ask(self, path: str) -> Answer:
+    async def ask(self, path: str) -> Answer:
         kept = self._kept.get(path)
         if kept is not None:
             return kept
@@ -141,7 +127,4 @@ class _Questions:
             )
         except UpstreamError:
             return NO_ANSWER
-        try:
-            return Answer(fetched.status, msgspec.json.decode(fetched.body))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return Answer(fetched.status)
+        return answer_of(fetched)

@@ -16,8 +16,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-
-import msgspec
+from functools import partial
 
 from smg.engines import engine_of
 from smg.engines.load import Ranks
@@ -28,6 +27,7 @@ from smg.fleet.load import OverloadOptions, is_overloaded, report_of, thresholds
 from smg.fleet.registry import Change, Registry
 from smg.fleet.worker import Status, Worker
 from smg.net.fetch import Fetcher
+from smg.services.questions import answer_of, run_plan
 from smg.telemetry.logs import get_logger
 
 log = get_logger("smg.services.load_monitor")
@@ -90,6 +90,8 @@ class LoadMonitor:
         """Poll until cancelled."""
         clock = asyncio.get_running_loop().time
         due_at = clock()
+        for watch in self._watches.values():
+            watch.polling = False  # a crash takes polls away before they have begun
         async with asyncio.TaskGroup() as polls:
             while True:
                 if clock() >= due_at:
@@ -191,13 +193,7 @@ class LoadMonitor:
 
     async def _read(self, worker: Worker, route: str | None) -> Reading:
         plan = read_load(engine_of(worker.runtime).load_gauges, worker.model_id, route)
-        try:
-            paths = next(plan)
-            while True:
-                paths = plan.send({path: await self._get(worker, path) for path in paths})
-        except StopIteration as end:
-            reading: Reading = end.value
-            return reading
+        return await run_plan(plan, partial(self._get, worker))
 
     async def _get(self, worker: Worker, path: str) -> Answer:
         try:
@@ -210,7 +206,7 @@ class LoadMonitor:
         except UpstreamError as error:
             log.debug("load poll failed", worker=worker.url, path=path, reason=error.message)
             return NO_ANSWER
-        return Answer(fetched.status, _decoded(fetched.body), fetched.body)
+        return answer_of(fetched)
 
     def _note(self, worker: Worker, ranks: Ranks) -> None:
         """Put a new report in the place of the old one, or none if there are no rows."""
@@ -234,10 +230,3 @@ def _rows_of(worker: Worker, ranks: Ranks) -> Ranks:
     if worker.dp_rank is None:
         return ranks
     return tuple([rank for rank in ranks if rank.dp_rank == worker.dp_rank])
-
-
-def _decoded(body: bytes) -> object:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None

@@ -24,28 +24,16 @@ class Readiness:
     def __init__(self, registry: Registry, required: Collection[WorkerType] = ()) -> None:
         self._registry = registry
         self._required = frozenset(required)
-        self._hold: str | None = None
+        self._draining = False
         self.status = 0
         self.body = b""
         self._settle()
         registry.subscribe(self._follow)
 
-    @property
-    def ready(self) -> bool:
-        """Whether traffic is wanted."""
-        return self.status == HTTPStatus.OK
-
-    def hold(self, reason: str | None) -> None:
-        """Be unready for a reason other than the fleet; None lifts it, unless it is `DRAINING`, which is
-        for good.
-        """
-        if self._hold != DRAINING:
-            self._hold = reason
-            self._settle()
-
     def drain(self) -> None:
-        """The gateway is leaving."""
-        self.hold(DRAINING)
+        """The gateway is leaving: it is unready for good."""
+        self._draining = True
+        self._settle()
 
     def _follow(self, _change: Change) -> None:
         self._settle()
@@ -54,11 +42,11 @@ class Readiness:
         snapshot = self._registry.snapshot
         ready = snapshot.ready
         enough = self._required <= {worker.worker_type for worker in ready} if self._required else bool(ready)
-        reason = self._hold or (None if enough else NO_WORKERS)
-        if reason is None:
+        if enough and not self._draining:
             self.status = HTTPStatus.OK.value
             counts = {"healthy_workers": len(ready), "total_workers": len(snapshot.workers)}
             self.body = msgspec.json.encode({"status": "ready", **counts})
         else:
             self.status = HTTPStatus.SERVICE_UNAVAILABLE.value
+            reason = DRAINING if self._draining else NO_WORKERS
             self.body = msgspec.json.encode({"status": "not ready", "reason": reason})

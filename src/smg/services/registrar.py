@@ -101,15 +101,8 @@ class Registrar:
         """Begin a registration; returns the worker's id. Raises UrlTaken and QueueFull."""
         return self._begin(spec, self._jobs.submit)
 
-    def add_static(self, urls: Iterable[str], api_key: str | None) -> None:
-        """Begin to register the workers named at start-up, all at once, with the gateway's own key.
-
-        Raises SpecError for a URL that is none.
-        """
-        self.add_specs(WorkerSpec(url=url, api_key=api_key) for url in urls)
-
     def add_specs(self, specs: Iterable[WorkerSpec]) -> None:
-        """Begin to register workers that the start-up names with more than their URL; raises SpecError."""
+        """Begin to register the workers named at start-up, all at once. Raises SpecError for a URL that is none."""
         for spec in map(checked_spec, specs):
             try:
                 self._begin(spec, self._jobs.submit_beside)

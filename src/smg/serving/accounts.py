@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from smg.errors import GatewayError, PlacementError, UpstreamError, UpstreamTimeout
+from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
 from smg.fleet.registry import Registry
 from smg.fleet.worker import Worker, WorkerType
 from smg.serving.call import Call
@@ -69,7 +69,7 @@ class CallAccounts:
                 self._selections[labels] = counter
         counter.value += 1
 
-    def answered(self, call: Call, worker: Worker, status: int) -> None:  # noqa: ARG002  the event's full story
+    def answered(self, status: int) -> None:
         """A worker answered in full."""
         counter = self._responses.get(status)
         if counter is None:
@@ -95,8 +95,8 @@ class CallAccounts:
         self._metrics.router_upstream_responses.labels(_ROUTER, str(error.status), error.code).inc()
         self._error(call, kind)
 
-    def unplaced(self, call: Call, error: PlacementError) -> None:  # noqa: ARG002  every cause counts alike
-        """No worker could take the call."""
+    def unplaced(self, call: Call) -> None:
+        """No worker could take the call, for whatever cause."""
         self._error(call, "no_workers")
 
     def retried(self, call: Call, retry: int, delay_secs: float) -> None:

@@ -92,10 +92,10 @@ class Dispatcher:
             self._selector.lease(placement, call.hints)
         except PlacementError as error:
             return self._without_worker(exchange, call, attempts, error)
-        self._accounts.placed(call, placement.worker)
-        if placement.prefill is not None:
-            self._accounts.placed(call, placement.prefill)
         try:
+            self._accounts.placed(call, placement.worker)
+            if placement.prefill is not None:
+                self._accounts.placed(call, placement.prefill)
             return await self._call(exchange, call, attempts, placement)
         except UpstreamError as error:
             culprit = _culprit(error, placement.worker)
@@ -154,7 +154,7 @@ class Dispatcher:
             relay_whole(exchange, *attempts.answer)
             return True
         if attempts.last or not error.retryable:
-            self._accounts.unplaced(call, error)
+            self._accounts.unplaced(call)
             raise error
         return False
 
@@ -164,7 +164,7 @@ class Dispatcher:
 
     def _record(self, call: Call, worker: Worker, status: int) -> None:
         """A worker answered, which says something of it."""
-        self._accounts.answered(call, worker, status)
+        self._accounts.answered(status)
         self._verdicts.judge(call, worker, status)
 
 

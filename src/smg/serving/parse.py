@@ -47,7 +47,7 @@ class Parser:
         options: BodyPathOptions,
         key_headers: Sequence[bytes],
         accounts: CallAccounts,
-        limits: TenantLimits | None = None,
+        limits: TenantLimits | None,
     ) -> None:
         self._registry = registry
         self._selector = selector

@@ -129,7 +129,7 @@ async def test_a_model_may_have_another_name_than_its_engine_gives_it(stage, in_
     await fleet(gateway, one)
     answer = await gateway.chat(chat(model="served"))
     assert answer.status == 200
-    await until(lambda: gateway.gateway._registry.resolve("engine-name") == "served", "the alias")
+    await until(lambda: gateway.gateway.registry.snapshot.resolve("engine-name") == "served", "the alias")
     assert (await gateway.chat(chat(model="engine-name"))).status == 200
 
 

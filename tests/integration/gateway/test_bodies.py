@@ -250,7 +250,7 @@ async def test_a_long_stream_goes_through_unharmed_to_a_client_that_is_slow(stag
     gateway = await stage.gateway(await stage.raw_engine(much))
     client = await gateway.connect(receive_bytes=8192)
     await client.send("POST", CHAT, chat(stream=True))
-    await until(lambda: gateway.gateway._upstream._links)
+    await until(lambda: gateway.gateway.upstream._links)
     answer = await client.answer()
     assert [json.loads(event)["number"] for event in answer.events] == list(range(events))
 

@@ -177,17 +177,14 @@ async def test_nothing_is_left_of_thousands_of_requests(stage):
     assert {"plain 200", "stream (200, False)", "stream (200, True)", "refused 413", "refused 404"} <= set(seen)
     assert sum(count for outcome, count in seen.items() if outcome.endswith(" 429")) > 0
 
-    for client in gateway._clients:
-        await client.closed()
-    gateway._clients.clear()
-    await gateway.settled()
+    await gateway.left()
     assert gateway.loads == [0, 0, 0]
     assert gateway.permits == (0, 0)
     inside = gateway.gateway
-    assert inside._upstream._retired == []
-    await until(lambda: not len(inside._server.connections), "the end of the clients' connections")
-    assert len(inside._server.held._members) == 0
-    await until(lambda: not sum(len(link.pool) for link in inside._upstream._links.values()), "idle connections to end")
+    assert inside.upstream._retired == []
+    await until(lambda: not len(inside.server.connections), "the end of the clients' connections")
+    assert len(inside.server.held._members) == 0
+    await until(lambda: not sum(map(len, inside.upstream.pools)), "idle connections to end")
     scrape = await gateway.scrape()
     assert scrape.value("smg_http_connections_active") == 0
     assert scrape.value("smg_worker_routing_keys_active") == 0

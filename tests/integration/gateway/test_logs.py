@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from smg.serving.accounts import CallAccounts
 from support.bodies import CHAT, COMPLETIONS, GENERATE, MODEL, chat
 from support.raw_engine import answers, resets
 from support.waiting import until
@@ -211,7 +212,7 @@ async def test_a_fault_of_the_gateway_s_own_is_an_answer_and_a_traceback(stage, 
     def breaks(*_):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(gateway.gateway._upstream, "link", breaks)
+    monkeypatch.setattr(gateway.gateway.upstream, "link", breaks)
     answer = await gateway.chat(chat())
     assert (answer.status, answer.code) == (500, "internal_error")
     assert "a bug" not in answer.body.decode()
@@ -221,3 +222,14 @@ async def test_a_fault_of_the_gateway_s_own_is_an_answer_and_a_traceback(stage, 
     assert all(LINE.fullmatch(line) for line in log.splitlines())
     monkeypatch.undo()
     assert (await gateway.chat(chat(model=MODEL))).status == 200
+
+
+async def test_a_fault_between_lease_and_sending_gives_the_lease_back(stage, monkeypatch):
+    gateway = await stage.gateway(await stage.raw_engine(answers()))
+
+    def breaks(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(CallAccounts, "placed", breaks)
+    assert (await gateway.chat(chat())).code == "internal_error"
+    assert gateway.loads == [0]

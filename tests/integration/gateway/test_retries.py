@@ -14,6 +14,7 @@ from support.raw_engine import (
     breaks_off,
     closes,
     hangs,
+    loses_its_second_call,
     resets,
     stalls,
     streams,
@@ -266,14 +267,7 @@ async def test_a_body_that_was_streamed_to_a_worker_has_one_attempt(stage):
 
 async def test_a_pooled_connection_that_died_costs_no_attempt(stage):
     """The worker ends an idle connection in the moment the next request uses it: the request goes out once more."""
-
-    async def answers_once_a_connection(call):
-        if call.engine.connections == 1 and len(call.engine.calls) == 2:
-            call.close()
-        else:
-            await call.answer()
-
-    engine = await stage.raw_engine(answers_once_a_connection)
+    engine = await stage.raw_engine(loses_its_second_call)
     gateway = await stage.gateway(engine, disable_retries=True, policy="cache_aware")
     for _ in range(2):
         assert (await gateway.chat(chat())).status == 200

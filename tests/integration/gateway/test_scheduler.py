@@ -28,7 +28,7 @@ def scheduled(stage, tmp_path):
             priority_scheduler_default_max_class=ceiling,
             **settings,
         )
-        gate = gateway.gateway._server.handler._gate
+        gate = gateway.gateway.admission.gate
         gate._capacity = lambda: slots
         gate.resize()
         return gateway, engine
@@ -170,5 +170,5 @@ async def test_tenants_have_ceilings_and_few_have_series_of_their_own(scheduled)
 async def test_the_slots_are_those_that_the_workers_report(stage):
     engines = [await stage.engine(max_running_requests=count) for count in (3, 5)]
     gateway = await stage.gateway(*engines, priority_scheduler_enabled=True)
-    gate = gateway.gateway._server.handler._gate
+    gate = gateway.gateway.admission.gate
     await until(lambda: gate._scheduler.capacity == 8, "the capacity of both")

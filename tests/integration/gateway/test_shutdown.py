@@ -89,9 +89,25 @@ async def test_what_is_left_at_the_end_is_cut(stage):
     await call.begin_stream()
     await client.head()
     await gateway.gateway.close()
+    assert gateway.loads == [0]
+    assert gateway.permits == (0, 0)
+    assert len(gateway.access_lines()) == 1
     assert not (await client.rest()).endswith(b"0\r\n\r\n")
     await within(call.abandoned())
     await gateway.settled()
+
+
+async def test_what_is_cut_has_ended_when_the_gateway_has(stage):
+    """Calls to a whole fleet take longer to give up than those to one worker."""
+    engines = [await stage.raw_engine() for _ in range(3)]
+    gateway = await stage.gateway(*engines)
+    await gateway.send("POST", "/flush_cache")
+    for engine in engines:
+        await engine.call()
+    await gateway.gateway.close()
+    assert gateway.gateway.accounts.under_way == {}
+    (line,) = gateway.access_lines("/flush_cache")
+    assert " status=499 " in line
 
 
 async def test_idle_connections_to_workers_end_with_the_gateway(stage):

@@ -5,7 +5,7 @@ import uuid
 from contextlib import asynccontextmanager
 
 from support.bodies import CHAT, chat
-from support.raw_engine import answers, hangs, resets
+from support.raw_engine import answers, hangs, loses_its_second_call, resets
 from support.waiting import until
 
 
@@ -160,7 +160,7 @@ async def test_a_stream_outlives_its_worker_s_registration(stage):
     await call.end_stream()
     assert await client.chunk() == b""
     await gateway.settled()
-    await until(lambda: gateway.gateway._upstream._retired == [], "the end of the worker's connections")
+    await until(lambda: gateway.gateway.upstream._retired == [], "the end of the worker's connections")
 
 
 async def test_nothing_of_a_removed_worker_comes_back_into_the_metrics(stage):
@@ -180,13 +180,7 @@ async def test_nothing_of_a_removed_worker_comes_back_into_the_metrics(stage):
 
 
 async def test_counts_of_resends_only_grow_when_a_worker_goes(stage):
-    async def answers_once_a_connection(call):
-        if call.engine.connections == 1 and len(call.engine.calls) == 2:
-            call.close()
-        else:
-            await call.answer()
-
-    engine = await stage.raw_engine(answers_once_a_connection)
+    engine = await stage.raw_engine(loses_its_second_call)
     gateway = await stage.gateway(engine)
     for _ in range(2):
         assert (await gateway.chat(chat())).status == 200
@@ -195,7 +189,7 @@ async def test_counts_of_resends_only_grow_when_a_worker_goes(stage):
     await gateway.ask("PATCH", f"/workers/{worker_id}", {"health": {"drain_settle_secs": 0}})
     await gateway.ask("DELETE", f"/workers/{worker_id}")
     assert (await gateway.scrape()).value("smg_router_upstream_send_retries_total") == 1
-    await until(lambda: not gateway.gateway._upstream._retired, "the end of the worker's connections")
+    await until(lambda: not gateway.gateway.upstream._retired, "the end of the worker's connections")
     assert (await gateway.scrape()).value("smg_router_upstream_send_retries_total") == 1
 
 

@@ -91,7 +91,7 @@ async def test_a_workers_own_setting_decides_without_a_question(start_worker, st
     worker = await start_worker(openly)
     gateway = await stage.gateway(upstream_http2=not own)
     gateway.gateway._registrar.add(WorkerSpec(url=worker.url, http_pool=HttpPoolSpec(http2=own)))
-    await until(lambda: gateway.gateway._registry.snapshot.workers)
+    await until(lambda: gateway.gateway.registry.snapshot.workers)
     assert not worker.calls
     assert (await rows(gateway))[0]["http2"] is own
     assert (await gateway.chat(chat("hello"))).status == 200

@@ -113,13 +113,10 @@ async def test_nothing_is_left_of_a_crowd(stage, request, kind):
     assert sum(seen.values()) == REQUESTS
     assert seen[200] > REQUESTS / 10
     assert {502, 500, "left"} & set(seen)
-    for client in gateway._clients:
-        await client.closed()
-    gateway._clients.clear()
-    await gateway.settled()
+    await gateway.left()
     assert gateway.loads == [0, 0, 0, 0]
     assert not gateway.gateway._pairs._legs._tasks
-    links = gateway.gateway._upstream._links.values()
-    await until(lambda: not sum(len(link.pool) for link in links), "idle connections to end")
+    upstream = gateway.gateway.upstream
+    await until(lambda: not sum(map(len, upstream.pools)), "idle connections to end")
     assert not exchanges() - before
     assert "failed inside the gateway" not in gateway.log()

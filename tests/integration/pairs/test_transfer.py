@@ -146,6 +146,6 @@ async def test_a_decode_worker_that_is_removed_while_prefill_works_answers_and_l
     await FILLED(filling)
     await (await decode.call()).answer()
     assert (await client.answer()).status == 200
-    upstream = gateway.gateway._upstream
+    upstream = gateway.gateway.upstream
     assert worker.id not in upstream._links
     await until(lambda: not upstream._retired, "the end of its connections")

@@ -83,6 +83,6 @@ async def test_a_worker_that_is_removed_meanwhile_is_still_reported(stage):
     worker = trainer.gateway.worker(engine)
     asking = asyncio.ensure_future(trainer.fanout("op", "id!=x"))
     call = await engine.call()
-    trainer.gateway.gateway._registry.remove(worker.id)
+    trainer.gateway.gateway.registry.remove(worker.id)
     await call.answer()
     assert list((await asking).json["results"]) == [worker.id]

@@ -91,7 +91,7 @@ async def test_connections_are_not_shared_with_requests_and_not_kept(stage):
     for _ in range(3):
         await trainer.call(engine, "op")
         await trainer.gateway.chat(chat())
-    pool = trainer.gateway.gateway._upstream.link(trainer.gateway.worker(engine)).pool
+    pool = trainer.gateway.gateway.upstream.link(trainer.gateway.worker(engine)).pool
     assert len(pool) == 1
     assert engine.connections == 4  # one for all requests, and one for each control call
 

@@ -1,8 +1,9 @@
 from smg.control.rows import job_row, pending_row, worker_row
+from smg.engines.labels import GENERATION_TYPES
 from smg.engines.load import RankLoad
 from smg.fleet.load import report_of
 from smg.fleet.spec import HealthSpec, OverloadSpec, WorkerSpec
-from smg.fleet.worker import GENERATION_TYPES, Status
+from smg.fleet.worker import Status
 from smg.services.jobs import Job
 
 

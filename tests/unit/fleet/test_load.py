@@ -36,7 +36,6 @@ def test_requests_and_rates_are_summed_and_usage_is_averaged_over_ranks():
     report = report_of(ranks, 1700.0)
     assert report == LoadReport(
         waiting_requests=6,
-        running_requests=4,
         waiting_uncached_tokens=150,
         token_usage=0.5,
         throughput_tokens_per_sec=30.0,

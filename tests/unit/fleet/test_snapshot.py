@@ -29,6 +29,7 @@ def test_workers_are_found_by_id_url_and_model():
     assert fleet.serving("m") == (a, c)
     assert fleet.serving("n") == (b,)
     assert fleet.serving("x") == ()
+    assert fleet.serving(None) is fleet.workers
 
 
 def test_readiness_is_the_workers_own_and_of_now():

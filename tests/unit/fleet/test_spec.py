@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from smg.engines.labels import GENERATION_TYPES
 from smg.fleet.spec import (
     HealthSpec,
     SpecError,
@@ -11,7 +12,6 @@ from smg.fleet.spec import (
     parse_patch,
     parse_spec,
 )
-from smg.fleet.worker import GENERATION_TYPES
 
 URL = {"url": "http://h:1"}
 

@@ -196,6 +196,14 @@ async def test_the_first_failure_counts_and_a_complete_body_cannot_fail():
     assert await body.read() == b"a"
 
 
+async def test_a_failure_keeps_none_of_its_readers():
+    body, _ = new_body()
+    error = GatewayError("request_body_aborted", "left")
+    body.fail(error)
+    assert await code_of(body.read()) == "request_body_aborted"
+    assert error.__traceback__ is None
+
+
 async def test_a_failure_wakes_the_reader():
     body, _ = new_body()
     reading = await begin_reading(body)

@@ -1,10 +1,12 @@
 """How an answer is followed by somebody who does not read it; reading it is tested where answers come from."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
-from smg.errors import UpstreamError
+from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.http1.codec import ResponseHead
 from smg.net.reply import Reply
 
@@ -156,3 +158,33 @@ async def test_a_complete_body_can_be_replaced(reply):
     reply.rewrite(b"another")
     assert reply.take(10) == await reply.read(10) == b"another"
     assert reply.take(6) is None
+
+
+@pytest.mark.parametrize("way", [lambda reply: reply.read(100), lambda reply: reply.pump(print)])
+async def test_what_broke_an_answer_keeps_none_of_its_readers(reply, way):
+    error = UpstreamTimeout("call_upstream_timeout", "late")
+    reading = asyncio.ensure_future(way(reply))
+    await asyncio.sleep(0)
+    reply.finish(error)
+    with pytest.raises(UpstreamTimeout, match="late") as caught:
+        await reading
+    assert caught.value.code == "call_upstream_timeout"
+    assert error.__traceback__ is None
+
+
+async def test_an_answer_that_was_waited_for_leaves_nothing_for_the_collector():
+    connection = Connection()
+    left = weakref.ref(connection)
+    reply = Reply(ResponseHead(200, [], http10=False), connection)
+    reading = asyncio.ensure_future(reply.read(100))
+    await asyncio.sleep(0)
+    gc.disable()
+    try:
+        reply.feed(b"a")
+        reply.finish()
+        assert await reading == b"a"
+        del reply, reading, connection
+        await asyncio.sleep(0)  # the loop holds them until this step is over
+        assert left() is None
+    finally:
+        gc.enable()

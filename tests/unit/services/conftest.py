@@ -98,12 +98,18 @@ def clock():
     return Clock()
 
 
+@pytest.fixture(scope="session")
+def new_clock():
+    """A clock of one's own, for properties: it is made anew for every example."""
+    return Clock
+
+
 @pytest.fixture
 def registry():
     return Registry()
 
 
-@pytest.fixture(name="eventually")
+@pytest.fixture(name="eventually", scope="session")
 def _eventually():
     return eventually
 

@@ -184,6 +184,27 @@ async def test_a_fault_of_the_reader_costs_nobody_else_a_poll(registry, engines,
     assert good.report is not None
 
 
+async def test_an_engine_whose_poll_a_crash_took_away_is_asked_again(registry, engines, make_worker, eventually):
+    asked, crashing = make_worker("asked"), make_worker("crashing")
+    registry.add(asked)
+    registry.add(crashing)
+    engines.answers[f"http://asked{LOADS}"] = rows(1)
+
+    def needed(worker):
+        if worker is crashing:
+            raise RuntimeError("a fault of ours")
+        return True
+
+    monitor = Monitor(registry, engines, needed=needed)
+    await eventually(monitor.task.done)
+    assert monitor.task.exception() is not None
+    assert engines.calls == []
+    registry.remove("crashing")
+    monitor.task = asyncio.get_running_loop().create_task(monitor.monitor.run())
+    await eventually(lambda: asked.report is not None)
+    await monitor.stop()
+
+
 async def test_an_engine_without_any_load_route_is_left_alone_for_some_rounds(registry, engines, make_worker, start):
     registry.add(make_worker("a"))
     monitor = start()

@@ -72,7 +72,7 @@ async def test_an_engine_that_is_up_becomes_a_ready_worker(site):
     assert (worker.url, worker.status, worker.runtime, worker.model_id) == (URL, Status.READY, "vllm", "m")
     assert worker.labels == {"served_model_name": "m", "role": "policy"}
     assert (worker.priority, worker.api_key, worker.bootstrap_port) == (3, "key", 9)
-    assert site.registry.serving("m") == (worker,)
+    assert site.registry.snapshot.serving("m") == (worker,)
     assert str(UUID(worker.id)) == worker.id
     assert site.engines.calls[0] == (URL + "/health", None)
 
@@ -136,7 +136,7 @@ async def test_static_workers_start_at_once_with_the_gateways_key(registry, engi
     urls = [f"http://w{n}" for n in range(5)]
     for url in urls:
         site.up(url)
-    site.registrar.add_static([*urls, urls[0] + "/"], "key")
+    site.registrar.add_specs(WorkerSpec(url=url, api_key="key") for url in [*urls, urls[0] + "/"])
     await eventually(lambda: len(registry.snapshot.workers) == 5)
     assert [w.url for w in registry.snapshot.workers] == urls
     assert {w.api_key for w in registry.snapshot.workers} == {"key"}
@@ -145,7 +145,7 @@ async def test_static_workers_start_at_once_with_the_gateways_key(registry, engi
 
 def test_a_static_url_that_is_none_is_refused(site):
     with pytest.raises(SpecError):
-        site.registrar.add_static(["127.0.0.1:1"], None)
+        site.registrar.add_specs([WorkerSpec(url="127.0.0.1:1")])
 
 
 async def test_a_provider_is_registered_without_being_contacted(site):

@@ -44,9 +44,6 @@ class HeadIndex:
         self._heads: OrderedDict[bytes, _Placements] = OrderedDict()
         self._workers = UrlNumbers()
 
-    def __len__(self) -> int:
-        return len(self._heads)
-
     def find(self, hints: Hints) -> Lookup:
         """Look a prompt up; one without tokens, or shorter than the first boundary, is nobody's and stays so."""
         tokens = hints.tokens

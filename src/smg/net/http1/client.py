@@ -4,7 +4,7 @@
 has its `Reply` (`net/reply.py`). A connection serves one exchange at a time and goes back to its owner (the pool) when
 the answer is complete.
 
-Deadlines are stamps that the owner's sweep compares; see `sweep.py`.
+Deadlines are stamps that the owner's sweep compares; see `net/sweep.py`.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class UpstreamConnection(asyncio.Protocol):
         """Send a request and wait for the head of its answer. `deadline` is on the loop's clock, 0 for none.
 
         `content` is a large body, which is not worth copying behind its head. With `body`, `request` is only the head,
-        and the client's body follows as it comes. Raises LostBeforeAnswer,
-        UpstreamError or UpstreamTimeout; cancelling ends the connection.
+        and the client's body follows as it comes. Raises LostBeforeAnswer, UpstreamError or UpstreamTimeout; cancelling
+        ends the connection.
         """
         if self.broken:
             raise LostBeforeAnswer
@@ -121,6 +121,7 @@ class UpstreamConnection(asyncio.Protocol):
             elif not waiter.cancelled() and waiter.exception() is None:
                 # Cancelled while the answer came. If it is complete, the connection may serve somebody else by now.
                 waiter.result().close()
+            del waiter  # it keeps the exception, whose traceback keeps this frame
             raise
 
     # --- what a piped request body calls

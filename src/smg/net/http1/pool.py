@@ -25,6 +25,12 @@ def _trusted() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
+def unreachable(error: Exception) -> UpstreamError:
+    """What a worker that cannot be connected to fails with."""
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return UpstreamError("call_upstream_connection_failed", f"could not connect to the worker: {reason}")
+
+
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
     """`idle_timeout_secs` must stay below the keep-alive timeout of the engines; 0 keeps idle connections for good."""
@@ -93,10 +99,7 @@ class Pool:
         except TimeoutError:
             raise UpstreamTimeout("call_upstream_timeout", "connecting to the worker timed out") from None
         except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise UpstreamError(
-                "call_upstream_connection_failed", f"could not connect to the worker: {reason}"
-            ) from error
+            raise unreachable(error) from error
         if not connection.broken:  # it may have come and gone
             self._all.add(connection)
         return connection

@@ -31,10 +31,9 @@ class FrameError(Exception):
 
 
 class Goaway(NamedTuple):
-    """The peer takes no new stream; those above `last_stream_id` it has not looked at. `code` is its reason."""
+    """The peer takes no new stream; those above `last_stream_id` it has not looked at."""
 
     last_stream_id: int
-    code: int
 
 
 class Splitter:
@@ -107,4 +106,4 @@ class Splitter:
 def _goaway(payload: bytes) -> Goaway:
     if len(payload) < _GOAWAY_BYTES:
         raise FrameError("a GOAWAY without a last stream")
-    return Goaway(int.from_bytes(payload[:4]) & 0x7FFF_FFFF, int.from_bytes(payload[4:8]))
+    return Goaway(int.from_bytes(payload[:4]) & 0x7FFF_FFFF)

@@ -12,11 +12,11 @@ import ssl
 from collections import deque
 from functools import cache
 
-from smg.errors import UpstreamError, UpstreamTimeout
+from smg.errors import UpstreamError, UpstreamTimeout, once_more
 from smg.net.address import Address
 from smg.net.body import RequestBody
 from smg.net.http1.client import LostBeforeAnswer
-from smg.net.http1.pool import PoolOptions
+from smg.net.http1.pool import PoolOptions, unreachable
 from smg.net.http2.connection import Connection, StreamLimits
 from smg.net.http2.failures import NeverSent
 from smg.net.http2.fields import Fields
@@ -116,6 +116,7 @@ class Http2Pool:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 waiter.result().claimed -= 1
                 self.freed(waiter.result())
+            del waiter  # it keeps the exception, whose traceback keeps this frame
             raise
         connection.claimed -= 1
         return connection
@@ -148,10 +149,7 @@ class Http2Pool:
             connection.cut()
             raise UpstreamTimeout("call_upstream_timeout", "connecting to the worker timed out") from None
         except OSError as error:
-            reason = error.strerror or type(error).__name__
-            raise UpstreamError(
-                "call_upstream_connection_failed", f"could not connect to the worker: {reason}"
-            ) from error
+            raise unreachable(error) from error
         except BaseException:
             connection.cut()
             raise
@@ -233,8 +231,6 @@ class Http2Pool:
 def _copy(error: BaseException | None) -> UpstreamError:
     """The same error for one more of those who waited for a connection."""
     if isinstance(error, UpstreamError):
-        copy = UpstreamError.__new__(type(error))
-        UpstreamError.__init__(copy, error.code, error.message)
-        return copy
+        return once_more(error)
     reason = type(error).__name__ if error is not None else "given up"
     return UpstreamError("call_upstream_connection_failed", f"could not connect to the worker: {reason}")

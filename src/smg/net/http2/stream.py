@@ -79,11 +79,12 @@ class Stream:
         self._due = 0
         self._held = False
         self._reply: Reply | None = None
-        self._waiter: asyncio.Future[Reply] = loop.create_future()
+        self._waiter: asyncio.Future[Reply] | None = loop.create_future()
 
     async def answer(self) -> Reply:
         """Wait for the head of the answer; cancelling resets the stream."""
         waiter = self._waiter
+        assert waiter is not None
         try:
             return await waiter
         except BaseException:
@@ -91,6 +92,8 @@ class Stream:
                 self.abort()
             elif waiter.exception() is None:
                 waiter.result().close()  # cancelled while the answer came
+            self._waiter = None  # it keeps the exception, whose traceback keeps this frame
+            del waiter
             raise
 
     # --- the request's body going out
@@ -146,7 +149,7 @@ class Stream:
     # --- the answer coming in
 
     def take_head(self, head: ResponseHead) -> None:
-        if self._waiter.done():
+        if self._waiter is None or self._waiter.done():
             self.abort()  # cancelled a moment ago
             return
         self._reply = Reply(head, self)
@@ -176,7 +179,7 @@ class Stream:
         """End the exchange with an error, and the stream with it."""
         reply, self._reply = self._reply, None
         self._leave(reset=reset)
-        if not self._waiter.done():
+        if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
         if reply is not None:
             reply.finish(error if isinstance(error, UpstreamError) else UpstreamError(error.code, error.message))

@@ -29,9 +29,6 @@ class PodStore:
         self._complain = complain
         self._kept: dict[PodName, _Kept] = {}
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def replace(self, pods: Iterable[Pod]) -> bool:
         """Take a list of all pods; whether that changed a worker."""
         before = {name: kept.workers for name, kept in self._kept.items() if kept.workers}

@@ -63,11 +63,6 @@ class Reconciler:
         self._discovered = metrics.discovery_workers_discovered.labels(source)
         registry.subscribe(self._follow)
 
-    @property
-    def owned(self) -> dict[str, str]:
-        """Ids of registrations by key: what was registered from here and is not on its way out."""
-        return {key: mine.worker_id for key, mine in self._owned.items()}
-
     def apply(self, desired: Iterable[Desired]) -> None:
         """One pass: begin whatever it takes so that the desired workers, and no others of ours, are there."""
         started = self._now()

@@ -57,9 +57,9 @@ class ForwardedEndpoint:
 
 
 def routes(
-    parser: Parser, dispatcher: Dispatcher, accounts: CallAccounts, endpoints: Sequence[Endpoint] = ENDPOINTS
+    parser: Parser, dispatcher: Dispatcher, accounts: CallAccounts, endpoints: Sequence[Endpoint]
 ) -> list[Route]:
-    """The routes of rows, those of this file if no others are given."""
+    """The routes of rows."""
     return [
         Route(
             "POST",

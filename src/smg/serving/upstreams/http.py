@@ -175,10 +175,14 @@ class HttpUpstream:
                 pool.close()
 
     @property
+    def pools(self) -> list[AnyPool]:
+        """The pools of all links, and those of former ones that still have connections."""
+        return [*(pool for link in self._links.values() for pool in link.pools()), *self._retired]
+
+    @property
     def resends(self) -> int:
         """Requests sent once more because a pooled connection died, over all workers there are and were."""
-        pools = [*(pool for link in self._links.values() for pool in link.pools()), *self._retired]
-        return self._past_resends + sum([pool.resends for pool in pools])
+        return self._past_resends + sum([pool.resends for pool in self.pools])
 
     async def send(self, placement: Placement, call: Call, exchange: Exchange) -> Reply:
         """Send a call and wait for the head of its answer. Raises UpstreamError, or what broke the client's body."""

@@ -1,6 +1,8 @@
 """A connection to a worker, fed by hand: answers however they are split, and every way an exchange can end."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -252,6 +254,22 @@ async def test_a_connection_lost_before_the_first_byte_says_so(rig):
         await sending
     with pytest.raises(LostBeforeAnswer):
         await rig.connection.send(REQUEST, 0.0)
+
+
+async def test_a_failed_exchange_leaves_nothing_for_the_collector(rig):
+    sending = await rig.send()
+    rig.lose()
+    gc.disable()
+    try:
+        try:
+            await sending
+        except LostBeforeAnswer as error:
+            left = weakref.ref(error)
+        del sending
+        await asyncio.sleep(0)  # the loop holds it until this step is over
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 async def test_after_an_interim_answer_the_request_counts_as_received(rig):

@@ -1,6 +1,8 @@
 """The connection without a network: what any bytes do to it."""
 
 import asyncio
+import gc
+import weakref
 from contextlib import suppress
 
 from hyperframe.frame import (
@@ -116,3 +118,23 @@ def test_whatever_a_worker_sends_every_exchange_comes_to_an_end(frames, size):
         assert not connection._uploads
 
     asyncio.run(converse())
+
+
+async def test_a_failed_exchange_leaves_nothing_for_the_collector():
+    connection = Connection(Owner(), asyncio.get_running_loop(), StreamLimits())
+    connection.connection_made(Wire())
+    connection.data_received(SETTINGS)
+    call = asyncio.create_task(connection.send(FIELDS, 0.0))
+    await asyncio.sleep(0)
+    gc.disable()
+    try:
+        connection.data_received(frame(RstStreamFrame, 1, error_code=2))
+        try:
+            await call
+        except UpstreamError as error:
+            left = weakref.ref(error)
+        del call
+        await asyncio.sleep(0)  # the loop holds it until this step is over
+        assert left() is None
+    finally:
+        gc.enable()

@@ -1,6 +1,5 @@
 """Pods, and a fleet with everything around it, for the tests of discovery."""
 
-import asyncio
 import json
 
 import pytest
@@ -83,6 +82,11 @@ class Site:
         self.rings += 1
 
     @property
+    def owned(self):
+        """Ids of registrations by key: what was registered from here and is not on its way out."""
+        return {key: mine.worker_id for key, mine in self.reconciler._owned.items()}
+
+    @property
     def by_url(self):
         return self.registry.snapshot.by_url
 
@@ -105,38 +109,10 @@ def _desired():
     return desired
 
 
-async def _settled(check):
-    """Let the loop turn until `check` holds."""
-    for _ in range(10_000):
-        if check():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("it never came true")
-
-
-class _Clock:
-    """Time that passes only when somebody sleeps."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-    async def sleep(self, secs):
-        self.now += secs
-        await asyncio.sleep(0)
-
-
 @pytest.fixture(scope="session")
-def new_site():
+def new_site(new_clock):
     """A site with a clock of its own, on whatever loop runs."""
-    return lambda: Site(_Clock())
-
-
-@pytest.fixture(scope="session")
-def settled():
-    return _settled
+    return lambda: Site(new_clock())
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_a_new_or_changed_pod_is_read_anew(kept, make_pod, kind):
 def test_a_deleted_pod_is_gone(kept, make_pod):
     kept.store.apply("ADDED", make_pod("a"))
     assert kept.store.apply("DELETED", make_pod("a", version="2"))
-    assert len(kept.store) == 0
+    assert kept.store._kept == {}
 
 
 def test_a_change_that_means_nothing_here_says_so(kept, make_pod):

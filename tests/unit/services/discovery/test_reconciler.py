@@ -23,7 +23,7 @@ async def test_a_desired_worker_is_registered(site, passed, desired):
     await passed(desired(labels={"x": "y"}, api_key="key"))
     worker = site.by_url["http://a"]
     assert (worker.status, worker.model_id, worker.api_key, worker.labels["x"]) == (Status.READY, "m", "key", "y")
-    assert site.reconciler.owned == {"k": worker.id}
+    assert site.owned == {"k": worker.id}
     assert site.count("discovery_registrations", "success") == 1
 
 
@@ -38,7 +38,7 @@ async def test_what_is_no_longer_desired_drains_and_goes(site, desired, passed, 
     await passed(desired())
     site.reconciler.apply([])
     assert site.by_url["http://a"].status is Status.DRAINING
-    assert site.reconciler.owned == {}
+    assert site.owned == {}
     await passed()
     assert site.by_url == {}
     assert clock.slept[-1] == 5
@@ -50,7 +50,7 @@ async def test_a_registration_under_way_ends_when_it_is_no_longer_desired(site, 
     site.reconciler.apply([desired()])
     await passed()
     assert site.by_url == {}
-    assert site.reconciler.owned == {}
+    assert site.owned == {}
     assert site.count("discovery_deregistrations", "reconciled") == 1
     assert site.count("discovery_registrations", "failed") == 0
     site.engines.down.clear()
@@ -67,7 +67,7 @@ async def test_workers_of_others_are_left_alone(site, passed, desired, eventuall
     await passed(desired())
     await passed()
     assert site.by_url == before
-    assert site.reconciler.owned == {}
+    assert site.owned == {}
     assert site.count("discovery_registrations", "duplicate") == 1
 
 
@@ -78,7 +78,7 @@ async def test_an_address_is_taken_over_when_its_owner_leaves(site, passed, desi
     site.registrar.remove(foreign)
     await eventually(lambda: site.rings)
     await passed(desired())
-    assert site.reconciler.owned == {"k": site.by_url["http://a"].id}
+    assert site.owned == {"k": site.by_url["http://a"].id}
 
 
 async def test_another_identity_gets_the_address_when_its_predecessor_has_drained(site, passed, desired):
@@ -90,14 +90,14 @@ async def test_another_identity_gets_the_address_when_its_predecessor_has_draine
     assert site.rings
     await passed(desired("uid-2"))
     assert site.by_url["http://a"] is not first
-    assert list(site.reconciler.owned) == ["uid-2"]
+    assert list(site.owned) == ["uid-2"]
     assert site.count("discovery_registrations", "duplicate") == 0
 
 
 async def test_another_identity_gets_the_address_at_once_when_there_is_nothing_to_drain(site, passed, desired):
     await passed(desired("uid-1", health=HealthSpec(drain_settle_secs=0)))
     await passed(desired("uid-2"))
-    assert site.reconciler.owned == {"uid-2": site.by_url["http://a"].id}
+    assert site.owned == {"uid-2": site.by_url["http://a"].id}
 
 
 async def test_a_changed_spec_is_changed_in_place(site, passed, desired):
@@ -174,7 +174,7 @@ async def test_the_engine_s_own_name_becomes_an_alias_of_a_renamed_model(site, p
     assert site.by_url["http://a"].model_id == "mine"
     assert site.rings
     await passed(one)
-    assert site.registry.resolve("m") == "mine"
+    assert site.registry.snapshot.resolve("m") == "mine"
     version = site.registry.snapshot.version
     await passed(one)
     assert site.registry.snapshot.version == version
@@ -322,12 +322,14 @@ class Story:
 
 @settings(max_examples=150)
 @given(events=st.lists(EVENTS, max_size=25))
-def test_after_any_events_the_fleet_holds_what_is_desired_and_what_others_brought(new_site, desired, settled, events):
+def test_after_any_events_the_fleet_holds_what_is_desired_and_what_others_brought(
+    new_site, desired, eventually, events
+):
     async def tell():
         story = Story(new_site(), desired)
         for event in events:
             await story.happen(*event)
-        await story.settle(settled)
+        await story.settle(eventually)
         by_url = story.site.by_url
         foreign = {url for url, owner in story.foreign.items() if url in by_url and by_url[url].id == owner}
         ours = {}
@@ -337,7 +339,7 @@ def test_after_any_events_the_fleet_holds_what_is_desired_and_what_others_brough
         owned = {by_url[url].id: url for url in ours}
         assert set(by_url) == foreign | set(ours)
         assert {url: by_url[url].priority for url in ours} == {url: priority for url, (_, priority) in ours.items()}
-        assert set(story.site.reconciler.owned.values()) == set(owned)
-        assert set(story.site.reconciler.owned) == {key for key, _ in ours.values()}
+        assert set(story.site.owned.values()) == set(owned)
+        assert set(story.site.owned) == {key for key, _ in ours.values()}
 
     asyncio.run(tell())
