@@ -68,7 +68,9 @@ class _Roster:
 
     def is_current(self, now: float) -> bool:
         """Whether the candidates still stand. Nobody is turned away on memory alone."""
-        return bool(self.candidates) and not any(worker.breaker.admits(now) for worker in self.broken)
+        if self.broken and any(worker.breaker.admits(now) for worker in self.broken):
+            return False
+        return bool(self.candidates)
 
 
 class Selector:

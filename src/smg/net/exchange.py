@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 Fields = Sequence[tuple[bytes, bytes]]
 
 _BODYLESS = frozenset({204, 304})
-# Pieces of a stream that come closer together than this share a write: a token at a usual pace never waits, and a burst
-# of them does not cost a system call each. The loop's clock has steps of a millisecond.
-BURST_SECS = 0.0005
+# Pieces of a stream that come closer together than this share a write, and wait for each other no longer: a token at a
+# usual pace never waits, and a burst of them does not cost a system call each.
+BURST_SECS = 0.002
 BURST_BYTES = 16 * 1024
 
 
@@ -200,11 +200,12 @@ class Exchange:
         """Send what a burst has held back."""
         if self._burst and not self._wire.gone:
             self._wire.transport.write(b"".join(self._burst))
+            self._sent_at = self._wire.now()
         self._burst.clear()
         self._burst_bytes = 0
 
     def _send(self, data: bytes) -> None:
-        """Write to the client; pieces that follow each other within a millisecond share a write."""
+        """Write to the client; pieces that follow each other within `BURST_SECS` share a write."""
         wire = self._wire
         now = wire.now()
         if now - self._sent_at >= BURST_SECS and not self._burst:

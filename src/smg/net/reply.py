@@ -23,7 +23,7 @@ UNREAD_BYTES = 256 * 1024
 class Carrier(Protocol):
     """The connection an answer comes on.
 
-    While `relay_chunk` is set, pieces that came as one whole chunk each go to it, in the chunked coding and with the
+    While `relay_chunk` is set, pieces that came as whole chunks go to it, in the chunked coding and with the
     size of their payload.
     """
 
@@ -146,7 +146,7 @@ class Reply:
     ) -> None:
         """Hand every piece of the body to `write` as it comes; returns at its end, raises UpstreamError if it breaks.
 
-        Pieces that came as one whole chunk each go to `write_chunk`, if there is one, in the chunked coding and with
+        Pieces that came as whole chunks go to `write_chunk`, if there is one, in the chunked coding and with
         the size of their payload. `hold` and `unhold` set the pace meanwhile.
         """
         if not self._paused and not self.complete:

@@ -27,9 +27,6 @@ REMOVED: Final = Removed.REMOVED
 Edits = dict[str, "bytes | Raw | Removed"]
 """Member name -> its new JSON text, or REMOVED."""
 
-# From here on, looking for a member's name is much cheaper than taking the object apart.
-_LARGE_BYTES = 16 * 1024
-
 _members = msgspec.json.Decoder(dict[str, Raw])
 _encoder = msgspec.json.Encoder()
 
@@ -46,17 +43,19 @@ def members(body: bytes | Raw) -> dict[str, Raw]:
 def edit(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
     """`body` with some top-level members replaced, added (at the end) or removed.
 
-    Without edits it is the same object; what is only new is put behind a large object as it stands. Otherwise a
-    repeated member collapses to its last value, and white space between the members is not kept. New values must be
-    valid JSON; nothing checks them.
+    `body` is a JSON object, which whoever decoded it knows. Without edits it is the same bytes, and what is only new is
+    put behind the others as they stand. Otherwise a repeated member collapses to its last value, and white space
+    between the members is not kept. New values must be valid JSON; nothing checks them.
 
     Raises:
-        ValueError: `body` is no JSON object.
+        ValueError: `body` is no JSON object, as far as that shows.
     """
     if not edits:
         return body
-    if len(body) > _LARGE_BYTES and _adds_only(body, edits):
-        return _append(body, edits)
+    added = _only_added(body, edits)
+    if added:
+        end = body.rindex(b"}")
+        return b"%b%b%b" % (body[:end], added, body[end:])
     found = members(body)
     for name, value in edits.items():
         if value is REMOVED:
@@ -66,15 +65,12 @@ def edit(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
     return _encoder.encode(found)
 
 
-def _adds_only(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bool:
-    is_empty = b'"' not in body
-    return not is_empty and not any(
-        value is REMOVED or b'"%b"' % name.encode() in body for name, value in edits.items()
-    )
-
-
-def _append(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
-    """Add members that the object does not have, without taking it apart."""
-    added = b"".join([b",%b:%b" % (msgspec.json.encode(name), bytes(value)) for name, value in edits.items()])  # type: ignore[arg-type]  # nothing is removed here
-    end = body.rindex(b"}")
-    return b"%b%b%b" % (body[:end], added, body[end:])
+def _only_added(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
+    """The text to put behind the members of an object that has none of these; empty if it may have one, or has none."""
+    added = b""
+    for name, value in edits.items():
+        key = _encoder.encode(name)
+        if value is REMOVED or key in body:
+            return b""
+        added += b",%b:%b" % (key, value)
+    return added if b'"' in body else b""

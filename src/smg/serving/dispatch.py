@@ -126,14 +126,16 @@ class Dispatcher:
                 body = await reply.read(self._max_answer_bytes)
         finally:
             reply.close()
+        failed = reply.status in worker.statuses.retryable
+        if failed and not attempts.last and self._may_help(call, reply.status, worker):
+            self._record(call, worker, reply.status)
+            attempts.avoid += (worker,)
+            attempts.answer = (reply, body, routed_line)
+            return False
+        relay_whole(exchange, reply, body, routed_line)  # the client waits for it, the books do not
         self._record(call, worker, reply.status)
-        if reply.status in worker.statuses.retryable:
-            if not attempts.last and self._may_help(call, reply.status, worker):
-                attempts.avoid += (worker,)
-                attempts.answer = (reply, body, routed_line)
-                return False
+        if failed:
             self._accounts.exhausted(call, attempts.made)
-        relay_whole(exchange, reply, body, routed_line)
         if call.charge is not None:
             call.charge.answered(reply.status, body)
         return True

@@ -3,7 +3,7 @@
 import pytest
 
 from smg.net.body import RequestBody
-from smg.net.exchange import BURST_BYTES, Exchange
+from smg.net.exchange import BURST_BYTES, BURST_SECS, Exchange
 from smg.net.http1.codec import parse_request_head
 
 DATE = b"date: today\r\n"
@@ -237,7 +237,7 @@ def test_an_exchange_knows_its_peer_and_can_cut_the_connection():
     assert connection.aborted
 
 
-def test_pieces_within_a_millisecond_share_a_write():
+def test_pieces_close_together_share_a_write():
     exchange, connection = begin()
     exchange.start(200)
     connection.written = b""
@@ -256,10 +256,24 @@ def test_a_piece_after_a_pause_is_written_at_once():
     exchange.start(200)
     connection.written = b""
     for _ in range(3):
-        connection.time += 0.001
+        connection.time += BURST_SECS
         exchange.write(b"x")
     assert connection.written == b"1\r\nx\r\n" * 3
     assert connection.bursts == []
+
+
+def test_a_piece_soon_after_a_burst_begins_another():
+    exchange, connection = begin()
+    exchange.start(200)
+    exchange.write(b"a")
+    exchange.write(b"b")
+    connection.time += BURST_SECS
+    exchange.flush()
+    connection.written = b""
+    connection.time += BURST_SECS / 2
+    exchange.write(b"c")
+    assert connection.written == b""
+    assert connection.bursts == [exchange, exchange]
 
 
 def test_the_end_of_an_answer_takes_the_burst_along_in_order():

@@ -21,7 +21,7 @@ from smg.net.http1.codec import (
     ProtocolError,
     ResponseHead,
     parse_response_head,
-    whole_chunk_size,
+    whole_chunks_size,
 )
 from smg.net.reply import Reply
 
@@ -145,7 +145,7 @@ class UpstreamConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         relay = self.relay_chunk
         if relay is not None and self._decoder is not None and self._decoder.between_chunks:
-            size = whole_chunk_size(data)
+            size = whole_chunks_size(data)
             if size:
                 relay(data, size)  # the way of a streamed token: as few steps as there can be
                 return

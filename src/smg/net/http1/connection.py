@@ -380,7 +380,7 @@ class ServerConnection(asyncio.Protocol):
             await self._drained
 
     def flush_soon(self, exchange: Exchange) -> None:
-        """Flush the exchange's burst at the next millisecond."""
+        """Flush the exchange's burst before long."""
         self._server.flush_soon(exchange)
 
     def date_line(self) -> bytes:

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Any
 
-from smg.net.exchange import Exchange
+from smg.net.exchange import BURST_SECS, Exchange
 from smg.net.http1.connection import ServerConnection
 from smg.net.sweep import Sweeper, interval_for
 
 ExchangeHandler = Callable[[Exchange], Coroutine[Any, Any, None] | None]
 
 LISTEN_BACKLOG = 4096
-BURST_FLUSH_SECS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +123,9 @@ class Server:
         self.held.stop()
 
     def flush_soon(self, exchange: Exchange) -> None:
-        """Flush an exchange's burst at the next millisecond; all bursts share one timer."""
+        """Flush an exchange's burst within `BURST_SECS`; all bursts share one timer."""
         if not self._bursts:
-            self.loop.call_later(BURST_FLUSH_SECS, self._flush_bursts)
+            self.loop.call_later(BURST_SECS, self._flush_bursts)
         self._bursts.append(exchange)
 
     def _flush_bursts(self) -> None:
