@@ -26,7 +26,7 @@ _END: Final = "<!-- errors:end -->"
 # What a code tells whoever receives it, and what to do. The rest of its row is in `ERROR_KINDS`.
 MEANINGS: Final = {
     "request_body_aborted": "The request body ended early, or broke its own chunked framing. Send it again, whole.",
-    "unauthorized": "No credential, or not this gateway's. The answer has a `WWW-Authenticate` and no code header. It has no "
+    "unauthorized": "No credential, or not this gateway's. The answer has a `WWW-Authenticate`, no code header, and no "
     "body, or for the control plane's own credentials a sentence of plain text.",
     "forbidden": "A credential of the control plane whose role is not `admin`. The answer is a sentence of plain text.",
     "missing_model": "Reserved: the route needs a model and the request names none. Not answered by this version, "

@@ -1,8 +1,8 @@
 """Engines: everything that differs between them, one engine a file.
 
 An engine is added with its file and one row here. What the engine files share: `plan.py` and `engine.py`, for metadata
-`detection.py`, `labels.py` and `info.py`, for load `load.py`, `load_routes.py` and `gauges.py`, and `merging.py` for
-metrics. Engine files do not import each other.
+`detection.py`, `labels.py`, `info.py` and `grpc_services.py`, for load `load.py`, `load_routes.py` and `gauges.py`, and
+`merging.py` for metrics. Engine files do not import each other.
 """
 
 from __future__ import annotations

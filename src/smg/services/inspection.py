@@ -1,7 +1,8 @@
 """Asks an engine about itself: whether it is up, which engine it is, and what it says of its model.
 
-Only HTTP engines are asked questions. A gRPC engine is up when its address takes connections; a ZMQ engine is the one
-that connects, so there is nothing to wait for. What is known of either is what its registration says.
+A gRPC engine is up when its address takes connections, and is asked if its protocols are installed
+(`grpc_questions.py`). A ZMQ engine is the one that connects, so there is nothing to wait for, and what is known of it
+is what its registration says.
 
 The questions and what answers mean belong to `engines/`; here they are sent, with the worker's key and a
 deadline each, and asked again when an engine that has just come up stumbles.
@@ -13,6 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from importlib.util import find_spec
 
 from smg.engines import engine_of
 from smg.engines.detection import detect_runtime, provider_of
@@ -22,6 +24,7 @@ from smg.errors import UpstreamError
 from smg.fleet.address import parse_address
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.worker import ConnectionMode
+from smg.lazy import resolve
 from smg.net.fetch import Fetcher
 from smg.services.questions import answer_of, run_plan
 
@@ -52,7 +55,7 @@ def known_runtime(spec: WorkerSpec) -> str | None:
 
 
 class Inspector:
-    """Inspects engines over HTTP; `timeout_secs` is for one call."""
+    """Inspects engines, over HTTP or gRPC; `timeout_secs` is for one call."""
 
     def __init__(
         self,
@@ -83,6 +86,8 @@ class Inspector:
         """Find out runtime and labels. Never fails: what an engine does not tell stays unknown."""
         runtime = known_runtime(spec)
         mode = parse_address(spec.url).connection_mode
+        if mode == "grpc" and _has_grpc():
+            return await self._over_grpc(spec, runtime)
         if runtime == "external" or mode != "http":
             return Inspection(runtime or DEFAULT_RUNTIMES[mode], {})
         questions = _Questions(self._fetcher, spec, self._timeout_secs)
@@ -95,6 +100,22 @@ class Inspector:
             if not questions.failed:
                 break
         return Inspection(found, labels)
+
+    async def _over_grpc(self, spec: WorkerSpec, runtime: str | None) -> Inspection:
+        question = resolve("smg.services.grpc_questions:question")
+        labels: Labels | None = None
+        for attempt in range(_TRIES):
+            if attempt:
+                await self._sleep(_PAUSE_SECS)
+            runtime, labels = await question(spec.url, runtime, spec.api_key, self._timeout_secs)
+            if labels is not None:
+                break
+        return Inspection(runtime or DEFAULT_RUNTIMES["grpc"], labels or {})
+
+
+def _has_grpc() -> bool:
+    """Whether the engines' protocols are installed; without them a worker is what its spec says."""
+    return find_spec("grpc") is not None and find_spec("smg_grpc_proto") is not None
 
 
 @dataclass(slots=True)

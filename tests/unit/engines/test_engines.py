@@ -11,6 +11,7 @@ SHARED = {
     "detection",
     "engine",
     "gauges",
+    "grpc_services",
     "info",
     "kv_transfer",
     "labels",
