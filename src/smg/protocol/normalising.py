@@ -1,7 +1,7 @@
 """Spellings that the gateway brings into one form, before the rules and the worker see them.
 
 A form that changes for the worker too is returned as an edit of the body, for `body.edit`. The defaults and
-rewrites of a vendor are the engine's.
+rewrites of a vendor are in `profiles/`.
 """
 
 from __future__ import annotations

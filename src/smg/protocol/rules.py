@@ -2,7 +2,7 @@
 
 The ranges are those of OpenAI's reference and of SGLang's extensions. `violations` applies the table,
 tests read it. A rule about more than one member carries the prefix `__all__`, by which clients know it from a
-rule about a single member. Vendor rules that depend on the model are the engine's; what is no valid value at
+rule about a single member. Vendor rules that depend on the model are in `profiles/`; what is no valid value at
 all is the shapes' affair (`requests.py`).
 """
 

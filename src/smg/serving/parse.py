@@ -17,20 +17,22 @@ from smg.fleet.placement import Needs, Placer
 from smg.fleet.registry import Registry
 from smg.net.exchange import Exchange
 from smg.protocol.batches import batch_size, choices
-from smg.protocol.body import edit
+from smg.protocol.body import Edits, edit
+from smg.protocol.contracts import settle
 from smg.protocol.decoding import decode
 from smg.protocol.failures import ParseFailure, RuleViolation
 from smg.protocol.headers import is_json
 from smg.protocol.hints import TOKENS_HEADER, first_routing_key, routing_tokens, session_of
-from smg.protocol.normalising import normalise
 from smg.protocol.prompt_cost import prompt_cost
 from smg.protocol.prompts import cache_partition, prompt_text, prompt_tokens
 from smg.protocol.requests import Request
-from smg.protocol.rules import violations
 from smg.services.tenant_limits import TenantLimits
 from smg.serving.accounts import CallAccounts
 from smg.serving.body_path import BodyPathOptions, reason_to_buffer
 from smg.serving.call import NO_MODEL, UNSERVED_MODEL, Call, Endpoint
+from smg.telemetry.logs import get_logger
+
+log = get_logger("smg.serving")
 
 _TARGET_HEADER = b"x-smg-target-worker"
 # What stands for a caller that names no key, in order. Its credential does not: callers often share one.
@@ -74,9 +76,7 @@ class Parser:
         if body is None:
             body = await exchange.read_body()
         request = decode(endpoint.kind, body)
-        edits = normalise(request)
-        if broken := violations(request):
-            raise RuleViolation.of(broken)
+        edits = _settled(request, body)
         name: str | None = request.model  # type: ignore[attr-defined]  # every kind of an endpoint has one
         model = None
         if name is not None:
@@ -172,3 +172,13 @@ def _identity(headers: dict[bytes, bytes]) -> str | None:
         if value:
             return value.decode("latin-1")
     return None
+
+
+def _settled(request: Request, body: bytes) -> Edits:
+    """The edits that bring a request into its one form; raises RuleViolation."""
+    edits, broken, foreign = settle(request, body)
+    if broken:
+        raise RuleViolation.of(broken)
+    if foreign:
+        log.warning("members of messages that belong to another model family are dropped", members="tools")
+    return edits

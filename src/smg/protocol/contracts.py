@@ -1,0 +1,65 @@
+"""A request brought into its one form and judged: by the rules of its route, and by the contract of its model's family.
+
+Normalising comes first, so that the rules see what the worker will see.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from smg.protocol.body import REMOVED, Edits, edit, members
+from smg.protocol.normalising import normalise
+from smg.protocol.profiles import profile_of
+from smg.protocol.profiles.baseline import BASELINE
+from smg.protocol.profiles.profile import Draft
+from smg.protocol.requests import ChatRequest, Request
+from smg.protocol.rules import violations
+
+_FOREIGN = "tools"
+_QUOTED = b'"tools"'
+_NULL = b"null"
+
+
+class Settled(NamedTuple):
+    """`edits` are for the body, `broken` are the rules that the request breaks. `foreign` says that members of messages
+    were taken out which mean something to another family only.
+    """
+
+    edits: Edits
+    broken: list[str]
+    foreign: bool = False
+
+
+def settle(request: Request, body: bytes) -> Settled:
+    """Bring `request`, which was read from `body`, into its one form, and judge it."""
+    edits = normalise(request)
+    if type(request) is not ChatRequest:
+        return Settled(edits, violations(request))
+    profile = profile_of(request.model)
+    may_be_foreign = not profile.takes_message_tools and body.count(_QUOTED) > (request.tools is not None)
+    if profile is BASELINE and not may_be_foreign:
+        return Settled(edits, violations(request))
+    draft = Draft(request, body, edits)
+    foreign = may_be_foreign and _drop_message_tools(draft)
+    profile.normalise(draft)
+    broken = [*violations(request), *(f"__all__: {text}" for text in profile.violations(draft))]
+    return Settled(edits, broken, foreign)
+
+
+def _drop_message_tools(draft: Draft) -> bool:
+    """Take the tools of messages out; whether there were any."""
+    sent = draft.messages
+    kept = [_without_tools(message) for message in sent]
+    if kept == sent:
+        return False
+    draft.replace_messages(kept)
+    return True
+
+
+def _without_tools(message: Raw) -> Raw | bytes:
+    tools = members(message).get(_FOREIGN)
+    if tools is None or bytes(tools) == _NULL:
+        return message
+    return edit(bytes(message), {_FOREIGN: REMOVED})
