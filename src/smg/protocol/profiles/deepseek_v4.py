@@ -21,6 +21,7 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _MAPPED_V41 = {"minimal": "low", "medium": "high"}
 _MAPPED_V4 = {**_MAPPED_V41, "xhigh": "high"}
 _MAX_BUDGET = 100
+_MOST_DIGITS = 9
 _TOGGLES = ("thinking", "enable_thinking")
 _NULL = b"null"
 
@@ -95,7 +96,10 @@ def _efforts(request: ChatRequest, *, takes_budgets: bool) -> Iterator[str]:
 
 
 def _is_effort(text: str, takes_budgets: bool) -> bool:  # noqa: FBT001  the one other thing that decides
-    return text in _EFFORTS or (takes_budgets and text in _BUDGETS)
+    if text in _EFFORTS:
+        return True
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return takes_budgets and is_number and 1 <= int(text) <= _MAX_BUDGET
 
 
 def _overrides(variables: Mapping[str, Any]) -> Iterator[str]:
@@ -112,8 +116,6 @@ def _is_forced(choice: object) -> bool:
         return choice.mode == "required"
     return choice == "required" or isinstance(choice, NamedChoice)
 
-
-_BUDGETS = frozenset(str(budget) for budget in range(1, _MAX_BUDGET + 1))
 
 V4 = Profile("deepseek-v4", _normalise(_MAPPED_V4), _violations(takes_budgets=False))
 V41 = Profile("deepseek-v4.1", _normalise(_MAPPED_V41), _violations(takes_budgets=True))
