@@ -27,6 +27,9 @@ REMOVED: Final = Removed.REMOVED
 Edits = dict[str, "bytes | Raw | Removed"]
 """Member name -> its new JSON text, or REMOVED."""
 
+# With more edits than that, taking the object apart is cheaper than looking for each name in it.
+_MOST_SEARCHES = 2
+
 _members = msgspec.json.Decoder(dict[str, Raw])
 _encoder = msgspec.json.Encoder()
 
@@ -66,11 +69,13 @@ def edit(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
 
 
 def _only_added(body: bytes, edits: Mapping[str, bytes | Raw | Removed]) -> bytes:
-    """The text to put behind the members of an object that has none of these; empty if it may have one, or has none."""
+    """The text to put behind the members of an object that has none of these; empty if that is not known to do."""
+    if len(edits) > _MOST_SEARCHES:
+        return b""
     added = b""
     for name, value in edits.items():
         key = _encoder.encode(name)
-        if value is REMOVED or key in body:
+        if value is REMOVED or body.rfind(key) >= 0:  # from the end: forwards, Python searches large texts more slowly
             return b""
         added += b",%b:%b" % (key, value)
     return added if b'"' in body else b""

@@ -38,14 +38,22 @@ def settle(request: Request, body: bytes) -> Settled:
     if type(request) is not ChatRequest:
         return Settled(edits, violations(request))
     profile = profile_of(request.model)
-    may_be_foreign = not profile.takes_message_tools and body.count(_QUOTED) > (request.tools is not None)
-    if profile is BASELINE and not may_be_foreign:
+    may_declare_tools = _may_declare_tools(request, body)
+    if profile is BASELINE and not may_declare_tools:
         return Settled(edits, violations(request))
-    draft = Draft(request, body, edits)
-    foreign = may_be_foreign and _drop_message_tools(draft)
+    draft = Draft(request, body, edits, may_declare_tools)
+    foreign = may_declare_tools and not profile.takes_message_tools and _drop_message_tools(draft)
     profile.normalise(draft)
     broken = [*violations(request), *(f"__all__: {text}" for text in profile.violations(draft))]
     return Settled(edits, broken, foreign)
+
+
+def _may_declare_tools(request: ChatRequest, body: bytes) -> bool:
+    """Whether the name stands in the body more often than the request's own tools explain."""
+    found = body.rfind(_QUOTED)
+    if request.tools is not None and found >= 0:
+        found = body.rfind(_QUOTED, 0, found)
+    return found >= 0
 
 
 def _drop_message_tools(draft: Draft) -> bool:

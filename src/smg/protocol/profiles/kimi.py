@@ -56,7 +56,7 @@ _tools = msgspec.json.Decoder(list[ToolDeclaration])
 
 
 def _messages(draft: Draft) -> list[_Declaring]:
-    return _declarings.decode(draft.sent["messages"]) if b'"tools"' in draft.body else []
+    return _declarings.decode(draft.sent["messages"]) if draft.may_declare_tools else []
 
 
 def _declared(message: _Declaring) -> list[ToolDeclaration] | None:
@@ -77,7 +77,9 @@ def _tools_of_messages(messages: list[_Declaring]) -> Iterator[ToolDeclaration]:
 def _normalise(draft: Draft) -> None:
     request = draft.request
     options = request.stream_options
-    if request.stream and (options is None or options.include_usage is None):
+    if request.stream and options is None:
+        draft.set("stream_options", {"include_usage": True})
+    elif request.stream and options is not None and options.include_usage is None:
         draft.set_nested("stream_options", "include_usage", True)
     tools = list(_tools_of_messages(_messages(draft)))
     if tools:

@@ -60,7 +60,7 @@ _turns = msgspec.json.Decoder(list[_Turn])
 
 
 def _violations(draft: Draft) -> list[str]:
-    if b'"tool_call' not in draft.body:
+    if draft.body.rfind(b'"tool_call') < 0:
         return []
     try:
         turns = _turns.decode(draft.sent["messages"])

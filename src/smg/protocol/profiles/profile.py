@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,12 +24,14 @@ _raws = msgspec.json.Decoder(list[Raw])
 class Draft:
     """A chat on its way to the worker: as it was read, the body it was read from, and the edits made to that so far.
 
-    Whoever changes what the rules or placement look at changes the request as well.
+    `may_declare_tools` says that messages may have tools; without it they have none. Whoever changes what the rules or
+    placement look at changes the request as well.
     """
 
     request: ChatRequest
     body: bytes
-    edits: Edits = field(default_factory=dict)
+    edits: Edits
+    may_declare_tools: bool
 
     @cached_property
     def sent(self) -> Mapping[str, Raw]:
@@ -64,7 +66,10 @@ class Draft:
         self.edits[name] = REMOVED
 
     def _text(self, name: str) -> bytes:
-        text = self.edits.get(name, self.sent.get(name, _NULL))
+        """A member as it stands. `name` is one that the request has too, which is cheaper to ask."""
+        text = self.edits.get(name)
+        if text is None:
+            text = _NULL if getattr(self.request, name) is None else self.sent[name]
         return _NULL if text is REMOVED else bytes(text)
 
 

@@ -31,7 +31,7 @@ def of(segments: Segments) -> Profile | None:
 
 def _normalise(draft: Draft) -> None:
     thinking = draft.request.thinking
-    if "tool_stream" in draft.sent:
+    if draft.body.rfind(b'"tool_stream"') >= 0:
         draft.drop("tool_stream")
     if thinking is None or thinking.clear_thinking is None:
         return
