@@ -1,4 +1,4 @@
-"""Runs in which the fleet behind the gateway is the point: where prompts go, and how workers come."""
+"""Runs in which the fleet behind the gateway is the point: where prompts go, how workers come, who is told to pause."""
 
 from bench.gateways import Gateway
 from bench.processes import ChildFailedError
@@ -8,6 +8,7 @@ from bench.stage import GRACE_SECS, Stage, Workers, fake_workers
 # A trace ends by itself; this only stops a gateway that hardly answers.
 _TRACE_LIMIT_SECS = 120.0
 _REGISTRATION_LIMIT_SECS = 120.0
+_FANOUT_LIMIT_SECS = 120.0
 
 
 def trace_hits(connections: int) -> Run:
@@ -47,5 +48,16 @@ def registration(count: int) -> Run:
                 seconds=_REGISTRATION_LIMIT_SECS,
             )
             return stage.children.finish(load, _REGISTRATION_LIMIT_SECS + GRACE_SECS)
+
+    return run
+
+
+def fan_out(kind: str, **options: float) -> Run:
+    """Control calls to all engines at once; `kind` says under which circumstances."""
+
+    @played
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        load = stage.start_load("bench.load_fanout", kind, gateway=gateway, workers=workers, **options)
+        return stage.children.finish(load, _FANOUT_LIMIT_SECS)
 
     return run

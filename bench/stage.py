@@ -36,9 +36,12 @@ class Fleet:
     flags: dict[str, float] = field(default_factory=dict)
 
 
-def fake_workers(*, count: int = 2, chunks: int = 200, interval_ms: float = 10.0) -> Fleet:
-    """Workers that answer with ready-made bytes: streams of `chunks` events, one every `interval_ms`."""
-    return Fleet("bench.workers", {"count": count, "chunks": chunks, "interval_ms": interval_ms})
+def fake_workers(*, count: int = 2, chunks: int = 200, interval_ms: float = 10.0, control_ms: float = 0.0) -> Fleet:
+    """Workers that answer with ready-made bytes: streams of `chunks` events, one every `interval_ms`; control calls
+    after `control_ms`.
+    """
+    flags = {"count": count, "chunks": chunks, "interval_ms": interval_ms, "control_ms": control_ms}
+    return Fleet("bench.workers", flags)
 
 
 def sim_engines(count: int, **flags: float) -> Fleet:

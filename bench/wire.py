@@ -8,6 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 HEAD_END = b"\r\n\r\n"
+# Control routes of the fake engines, below their root.
+CONTROL_PATH = "bench/control"
+LARGE_PATH = "bench/large"
 LAST_CHUNK = b"0\r\n\r\n"
 MODEL = "bench-model"
 # What a stream's client counts: one a data event, the closing [DONE] excluded.
@@ -88,6 +91,10 @@ PROBE_ANSWERS = {
     b"/server_info": answer(_json({"model_path": MODEL, "served_model_name": MODEL, "tp_size": 1, "dp_size": 1})),
     b"/model_info": answer(_json({"model_path": MODEL, "is_generation": True})),
 }
+
+
+CONTROL_ANSWER = answer(b'{"success":true}')
+LARGE_ANSWER = answer(_json("x" * ((1 << 20) - 2)))
 
 
 def document(size: int, seed: int) -> str:

@@ -2,7 +2,8 @@
 
 They answer at once with ready-made bytes. A streamed answer sends its first event with its head and then one
 event every `--interval-ms`, each in a write of its own, until `--chunks` events are out. With an interval of 0
-the events follow each other as fast as the loop turns, still one a write.
+the events follow each other as fast as the loop turns, still one a write. Control calls are answered after
+`--control-ms`.
 """
 
 import argparse
@@ -18,12 +19,17 @@ from bench import wire
 # Up to this size a request is looked at (does it ask for a stream?); a longer one gets a plain answer.
 _LOOKED_AT_BYTES = 65_536
 _OPEN_STREAMS_PATH = b"/bench/open_streams"
+_CONTROL_ANSWERS = {
+    f"/{wire.CONTROL_PATH}".encode(): wire.CONTROL_ANSWER,
+    f"/{wire.LARGE_PATH}".encode(): wire.LARGE_ANSWER,
+}
 
 
 @dataclass(slots=True)
 class Pace:
     chunks: int
     interval_secs: float
+    control_secs: float = 0.0
     open_streams: int = 0
 
 
@@ -101,6 +107,8 @@ class WorkerProtocol(asyncio.Protocol):
                 self._begin_stream()
             else:
                 self._transport.write(wire.CHAT_ANSWER)
+        elif path in _CONTROL_ANSWERS:
+            self._loop.call_later(self._pace.control_secs, self._transport.write, _CONTROL_ANSWERS[path])
         elif path == _OPEN_STREAMS_PATH:
             self._transport.write(wire.answer(json.dumps(self._pace.open_streams).encode()))
         else:
@@ -148,8 +156,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2)
     parser.add_argument("--chunks", type=int, default=200)
     parser.add_argument("--interval-ms", type=float, default=10.0)
+    parser.add_argument("--control-ms", type=float, default=0.0)
     args = parser.parse_args()
-    uvloop.run(serve(args.count, Pace(args.chunks, args.interval_ms / 1000)))
+    uvloop.run(serve(args.count, Pace(args.chunks, args.interval_ms / 1000, args.control_ms / 1000)))
 
 
 if __name__ == "__main__":

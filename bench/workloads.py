@@ -57,6 +57,8 @@ _ROUND_ROBIN = ("--policy", "round_robin")
 _PROCESSOR_TIME = Measure("cpu_us", "processor time per request", "us")
 _RATE = Measure("rps", "requests per second", "req/s", Target(">=", 1.5))
 _HITS = Measure("hit_ratio", "prompt tokens found in the engines' caches", "share", Target(">=", 1.0))
+_CONTROL_MS = 20.0
+_WITHIN_5_MS = Measure("overhead_us", "the same, alone", "us", Target("<=", 5000, of_ours=True))
 _SILENT_MS = 3_600_000.0  # a first event, and nothing more while the run lasts
 _FLAT = Measure("growth_kb", "memory growth, first to last quarter", "KB", Target("<=", 1024, of_ours=True))
 
@@ -192,6 +194,37 @@ WORKLOADS = (
             Measure("quiet_p99_us", "99th percentile of latency before", "us"),
             Measure("during_p99_us", "99th percentile of latency meanwhile", "us"),
         ),
+        most_pairs=3,
+    ),
+    *(
+        Workload(
+            f"fanout-{engines}",
+            f"a fan-out to {engines} engines that take {_CONTROL_MS:.0f} ms",
+            fleet_runs.fan_out("idle", engine_ms=_CONTROL_MS),
+            (Measure("overhead_us", "time beyond the engines'", "us", Target("<=", 0.5)), *more),
+            flags=("--enable-rl", "--rl-fanout-concurrency", str(engines)),
+            fleet=fake_workers(count=engines, control_ms=_CONTROL_MS),
+        )
+        for engines, more in ((32, (_WITHIN_5_MS,)), (256, ()))
+    ),
+    Workload(
+        "fanout-busy",
+        "a fan-out to 32 engines while 300 streams run",
+        fleet_runs.fan_out("busy", engine_ms=_CONTROL_MS, streams=300),
+        (
+            Measure("slower", "time, compared with an idle gateway", "times", Target("<=", 1.5, of_ours=True)),
+            Measure("busy_us", "time", "us"),
+        ),
+        flags=("--enable-rl", *_ROUND_ROBIN),
+        fleet=fake_workers(count=32, interval_ms=50.0, control_ms=_CONTROL_MS),
+    ),
+    Workload(
+        "fanout-large",
+        "a fan-out to 64 engines that answer with 1 MiB each",
+        fleet_runs.fan_out("large"),
+        (Measure("growth_kb", "memory growth", "KB", Target("<=", 48 * 1024, of_ours=True)),),
+        flags=("--enable-rl",),
+        fleet=fake_workers(count=64, control_ms=5.0),
         most_pairs=3,
     ),
     Workload(

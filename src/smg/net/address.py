@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
+_MOST_REMEMBERED = 4096
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -18,6 +20,7 @@ class Address:
     authority: str
 
 
+@lru_cache(_MOST_REMEMBERED)
 def address_of(url: str) -> Address:
     """Where an http or https URL leads. IPv6 hosts lose their brackets, except in the Host header.
 

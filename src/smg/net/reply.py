@@ -161,11 +161,14 @@ class Reply:
         self._write = write
         if not self.complete and self._error is None:
             self._connection.relay_chunk = write_chunk
-        while not self.complete:
-            if self._error is not None:
-                raise once_more(self._error)
-            self._done = asyncio.get_running_loop().create_future()
-            await self._done
+        try:
+            while not self.complete:
+                if self._error is not None:
+                    raise once_more(self._error)
+                self._done = asyncio.get_running_loop().create_future()
+                await self._done
+        finally:
+            self._write = self._done = None  # as in `read`
 
     def hold(self) -> None:
         """Read no more for the moment: the client does not keep up."""

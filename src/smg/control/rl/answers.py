@@ -7,7 +7,7 @@ it; then its bytes go into the envelope as they came, so that numbers keep their
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import accumulate
@@ -16,11 +16,15 @@ from typing import Any, Final
 import msgspec
 
 from smg.control.rl.refusals import Refusal
+from smg.control.rl.spool import Spooled
 from smg.fleet.worker import Worker
 from smg.net.capture import Captured
 
 MAX_NESTING: Final = 120
 """Many readers take 128 levels, and the report around an answer has a few of its own."""
+
+LARGE_BYTES: Final = 64 * 1024
+"""An answer of more than that is not read, kept or sent by the way."""
 
 _GOOD: Final = range(200, 300)
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -37,7 +41,12 @@ class Answered:
     worker: Worker
     status: int
     latency_ms: int
-    envelope: bytes
+    envelope: bytes | Spooled
+
+    @property
+    def text(self) -> bytes:
+        """The envelope, wherever it is."""
+        return self.envelope if isinstance(self.envelope, bytes) else self.envelope.read()
 
     @property
     def good(self) -> bool:
@@ -134,18 +143,26 @@ class Report:
         return (HTTPStatus.OK if self.complete else HTTPStatus.MULTI_STATUS).value
 
     @property
-    def body(self) -> bytes:
-        """The report as JSON, its parts in the order of worker ids."""
+    def is_large(self) -> bool:
+        """Whether it is better sent in pieces."""
+        return any(isinstance(outcome, Answered) and len(outcome.envelope) > LARGE_BYTES for outcome in self.outcomes)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The report as JSON, piece by piece, its parts in the order of worker ids."""
         outcomes = sorted(self.outcomes, key=lambda outcome: outcome.worker.id)
-        answers = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
-        return msgspec.json.encode(
-            {
-                "results": {answer.worker.id: msgspec.Raw(answer.envelope) for answer in answers},
-                "failed": [row for outcome in outcomes if (row := _failed_row(outcome)) is not None],
-                "total": self.total,
-                "succeeded": self.succeeded,
-            }
-        )
+        yield b'{"results":{'
+        comma = b""
+        for outcome in outcomes:
+            if isinstance(outcome, Answered):
+                yield b"%b%b:" % (comma, msgspec.json.encode(outcome.worker.id))
+                yield outcome.text
+                comma = b","
+        rest = {
+            "failed": [row for outcome in outcomes if (row := _failed_row(outcome)) is not None],
+            "total": self.total,
+            "succeeded": self.succeeded,
+        }
+        yield b"}," + msgspec.json.encode(rest)[1:]
 
 
 def _failed_row(outcome: Outcome) -> dict[str, Any] | None:

@@ -12,13 +12,14 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from smg.control.rl.accounts import ControlAccounts, Result
-from smg.control.rl.answers import Answered, Failed, Outcome, answered
+from smg.control.rl.answers import LARGE_BYTES, Answered, Failed, Outcome, answered
 from smg.control.rl.refusals import Refusal
+from smg.control.rl.spool import Spool
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.fleet.worker import Worker
 from smg.net.address import Address, address_of
@@ -99,14 +100,19 @@ class ControlCaller:
         """Tell `listener` of every call that has ended, before its caller hears of it. It must not wait."""
         self._listeners.append(listener)
 
-    async def call_all(self, workers: Sequence[Worker], request: ControlRequest) -> list[Outcome]:
-        """Call every worker once; a call that ends makes room for the next. The outcomes are in the order they came."""
+    async def call_all(self, workers: Sequence[Worker], request: ControlRequest, spool: Spool) -> list[Outcome]:
+        """Call every worker once; a call that ends makes room for the next. The outcomes are in the order they came,
+        and what was answered is in the spool.
+        """
         waiting = iter(workers)
         outcomes: list[Outcome] = []
 
         async def call_on() -> None:
             for worker in waiting:
-                outcomes.append(await self.call(worker, request))  # noqa: PERF401  they come one by one
+                outcome = await self.call(worker, request)
+                if isinstance(outcome, Answered) and len(outcome.envelope) > LARGE_BYTES:
+                    outcome = replace(outcome, envelope=spool.keep(outcome.text))
+                outcomes.append(outcome)
 
         async with asyncio.TaskGroup() as runners:
             for _ in range(min(self._options.window, len(workers))):
@@ -148,6 +154,8 @@ class ControlCaller:
         """Wrap an answer. Reading a large one takes a while, so one is read at a time, and everybody else has a turn in
         between: a fan-out's answers may all be here at once.
         """
+        if len(captured.body) <= LARGE_BYTES:
+            return answered(worker, captured, latency_ms)
         async with self._reading:
             await asyncio.sleep(0)
             return answered(worker, captured, latency_ms)

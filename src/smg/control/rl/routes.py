@@ -19,6 +19,7 @@ from smg.control.rl.answers import Answered, Report
 from smg.control.rl.caller import ControlCaller, ControlRequest
 from smg.control.rl.refusals import Refusal, RepeatedSelector
 from smg.control.rl.rows import discovery_row
+from smg.control.rl.spool import Spool
 from smg.control.rl.targeting import engine_path, engine_query, selector_of, selector_text
 from smg.fleet.registry import Registry
 from smg.fleet.targets import Target, ranks_of, selected, targets
@@ -116,7 +117,7 @@ class _ControlPlane:
             refusal = outcome.refusal
             named = {"worker_id": worker.id, "url": worker.url} | refusal.context
             raise Refusal(refusal.code, refusal.message, **named)
-        exchange.answer(outcome.status, outcome.envelope)
+        exchange.answer(outcome.status, outcome.text)
 
     async def call_all(self, exchange: Exchange) -> None:
         """A report of what every matching engine answered, when the last one has."""
@@ -128,9 +129,10 @@ class _ControlPlane:
         if not workers:
             self._accounts.nobody_matched(time.perf_counter() - started)
             raise Refusal("no_workers_match", f"no worker matches the selector `{text}`", selector=text)
-        report = Report(await self._caller.call_all(workers, request))
-        self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
-        exchange.answer(report.status, report.body)
+        with Spool() as spool:
+            report = Report(await self._caller.call_all(workers, request, spool))
+            self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
+            await _send(exchange, report)
 
     def _worker(self, exchange: Exchange) -> Worker:
         worker_id = unquote(exchange.params["id"])
@@ -138,6 +140,18 @@ class _ControlPlane:
         if worker is None:
             raise Refusal("worker_not_found", f"there is no worker `{worker_id}`", id=worker_id)
         return worker
+
+
+async def _send(exchange: Exchange, report: Report) -> None:
+    """Answer with a report; a large one is sent as fast as the client takes it, and never lies in memory as a whole."""
+    if not report.is_large:
+        exchange.answer(report.status, b"".join(report.pieces()))
+        return
+    exchange.start(report.status, b"application/json")
+    for piece in report.pieces():
+        exchange.write(piece)
+        await exchange.drain()
+    exchange.end()
 
 
 async def _request(exchange: Exchange, path: str) -> ControlRequest:

@@ -15,7 +15,7 @@ from smg.net.capture import Captured
 @pytest.fixture
 def envelope(make_worker, captured, show):
     def of(*args, **options):
-        return show(answered(make_worker(), captured(*args, **options), 7).envelope)
+        return show(answered(make_worker(), captured(*args, **options), 7).text)
 
     return of
 
@@ -58,7 +58,7 @@ def test_what_is_not(kind):
 
 def test_json_keeps_its_spelling(make_worker, captured):
     body = b'{"n":1.50,"big":123456789012345678901234567890,"n":"\\u00e9"}'
-    assert b'"body":' + body + b"}" in answered(make_worker(), captured(200, body), 0).envelope
+    assert b'"body":' + body + b"}" in answered(make_worker(), captured(200, body), 0).text
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_is_readable_is_what_a_strict_reader_takes_whole(document):
 )
 def test_whatever_an_engine_answers_the_envelope_is_json(body, kind, truncated):
     worker = Worker("a", "http://a", "http://a", Breaker(BreakerOptions()))
-    row = json.loads(answered(worker, Captured(200, kind, body, truncated), 0).envelope)
+    row = json.loads(answered(worker, Captured(200, kind, body, truncated), 0).text)
     assert set(row) - {"body_truncated"} == {"worker_id", "url", "status", "latency_ms", "body"}
     if truncated or kind != b"application/json":
         assert row["body"] == body.decode("utf-8", "replace")
@@ -195,7 +195,7 @@ def report(make_worker, captured):
 def test_a_fan_out_in_which_everybody_did_well_is_complete(report, show):
     done = report(b=200, a=204)
     assert (done.status, done.total, done.succeeded, done.complete) == (200, 2, 2, True)
-    body = show(done.body)
+    body = show(b"".join(done.pieces()))
     assert (list(body), list(body["results"]), body["failed"]) == (
         ["results", "failed", "total", "succeeded"],
         ["a", "b"],
@@ -210,7 +210,7 @@ def test_one_that_did_not_makes_it_partial(report, result):
 
 def test_failures_are_sorted_and_those_that_answered_are_among_the_results(report, show, make_worker):
     done = report(c=500, b="upstream_unreachable", d=200, a="upstream_timeout")
-    body = show(done.body)
+    body = show(b"".join(done.pieces()))
     assert body["failed"] == [
         {"worker_id": "a", "url": "http://a", "error": "upstream_timeout", "message": "why"},
         {"worker_id": "b", "url": "http://b", "error": "upstream_unreachable", "message": "why"},
@@ -222,6 +222,6 @@ def test_failures_are_sorted_and_those_that_answered_are_among_the_results(repor
 
 def test_what_goes_with_a_code_is_in_its_row(make_worker, show):
     refusal = Refusal("unsupported_connection_mode", "no", connection_mode="grpc")
-    (row,) = show(Report([Failed(make_worker(), refusal)]).body)["failed"]
+    (row,) = show(b"".join(Report([Failed(make_worker(), refusal)]).pieces()))["failed"]
     assert row["connection_mode"] == "grpc"
     assert "status" not in row

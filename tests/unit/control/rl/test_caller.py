@@ -3,10 +3,11 @@ import ssl
 
 import pytest
 
-from smg.control.rl.answers import Answered, Failed
+from smg.control.rl.answers import LARGE_BYTES, Answered, Failed
 from smg.control.rl.caller import ControlCaller, ControlOptions, ControlRequest, FinishedCall, outgoing
+from smg.control.rl.spool import Spool
 from smg.fleet.spec import HttpPoolSpec, WorkerSpec
-from smg.net.capture import Outgoing
+from smg.net.capture import Captured, Outgoing
 
 PAUSE = ControlRequest("POST", "pause", body=b"{}")
 
@@ -74,7 +75,7 @@ async def test_a_worker_whose_address_leads_nowhere_is_unreachable(plane, make_w
 async def test_the_workers_connection_settings_hold(new_plane, make_worker):
     plane = new_plane(timeout_secs=77)
     quick = make_worker("quick", spec=WorkerSpec(url="http://quick", http_pool=HttpPoolSpec(connect_timeout_secs=2)))
-    await plane.caller.call_all([quick, make_worker("plain"), make_worker("bare", spec=None)], PAUSE)
+    await plane.caller.call_all([quick, make_worker("plain"), make_worker("bare", spec=None)], PAUSE, Spool())
     limits = {sent.host: sent.limits for sent in plane.engines.sent}
     assert {host: limit.connect_timeout_secs for host, limit in limits.items()} == {"quick": 2, "plain": 10, "bare": 10}
     assert {(limit.timeout_secs, limit.max_bytes) for limit in limits.values()} == {(77, 1 << 20)}
@@ -88,12 +89,12 @@ async def test_a_worker_may_have_certificates_of_its_own(plane, make_worker):
         return context if asked is worker else None
 
     caller = ControlCaller(ControlOptions(), plane.accounts, tls_of=tls_of, send=plane.engines)
-    await caller.call_all([worker, make_worker("b")], PAUSE)
+    await caller.call_all([worker, make_worker("b")], PAUSE, Spool())
     assert [sent.tls for sent in plane.engines.sent] == [context, None]
 
 
 async def test_a_worker_is_spoken_to_in_its_protocol(plane, make_worker):
-    await plane.caller.call_all([make_worker("a", http2=True), make_worker("b")], PAUSE)
+    await plane.caller.call_all([make_worker("a", http2=True), make_worker("b")], PAUSE, Spool())
     assert [sent.http2 for sent in plane.engines.sent] == [True, False]
 
 
@@ -112,14 +113,14 @@ async def test_a_listener_that_fails_spoils_no_call(plane):
 
 async def test_a_body_is_shared_by_all_calls(plane, make_worker):
     request = ControlRequest("POST", "op", body=b"x" * 10_000)
-    await plane.caller.call_all([make_worker("a"), make_worker("b")], request)
+    await plane.caller.call_all([make_worker("a"), make_worker("b")], request, Spool())
     assert all(sent.request.body is request.body for sent in plane.engines.sent)
 
 
 async def test_every_target_is_called_once_within_the_window(new_plane, make_worker, eventually):
     plane = new_plane(window=3)
     workers = [make_worker(f"w{number}") for number in range(10)]
-    outcomes = await plane.caller.call_all(workers, PAUSE)
+    outcomes = await plane.caller.call_all(workers, PAUSE, Spool())
     assert {outcome.worker.id for outcome in outcomes} == {worker.id for worker in workers}
     assert plane.engines.called == [worker.id for worker in workers]
     assert plane.engines.most_under_way == 3
@@ -128,7 +129,7 @@ async def test_every_target_is_called_once_within_the_window(new_plane, make_wor
 async def test_a_call_that_ends_makes_room_for_the_next(new_plane, make_worker, eventually):
     plane = new_plane(window=2)
     slow = plane.engines.answers["w0"] = asyncio.Event()
-    running = asyncio.ensure_future(plane.caller.call_all([make_worker(f"w{n}") for n in range(6)], PAUSE))
+    running = asyncio.ensure_future(plane.caller.call_all([make_worker(f"w{n}") for n in range(6)], PAUSE, Spool()))
     await eventually(lambda: len(plane.heard) == 5)
     assert plane.engines.under_way == 1
     assert not running.done()
@@ -136,9 +137,11 @@ async def test_a_call_that_ends_makes_room_for_the_next(new_plane, make_worker, 
     assert len(await running) == 6
 
 
-async def test_answers_that_come_together_are_read_one_by_one(new_plane, make_worker):
+async def test_large_answers_that_come_together_are_read_one_by_one(new_plane, make_worker):
     """Between two of them the loop has a turn for everybody else."""
     plane = new_plane()
+    large = Captured(200, b"application/json", b'"%b"' % (b"x" * LARGE_BYTES), truncated=False)
+    plane.engines.answers.update({f"w{number}": large for number in range(5)})
     turns = []
 
     async def somebody_else():
@@ -147,22 +150,22 @@ async def test_answers_that_come_together_are_read_one_by_one(new_plane, make_wo
             await asyncio.sleep(0)
 
     other = asyncio.ensure_future(somebody_else())
-    await plane.caller.call_all([make_worker(f"w{number}") for number in range(5)], PAUSE)
+    await plane.caller.call_all([make_worker(f"w{number}") for number in range(5)], PAUSE, Spool())
     other.cancel()
     assert {1, 2, 3, 4} <= set(turns)
 
 
 async def test_a_window_wider_than_the_fleet_is_no_trouble(new_plane, make_worker):
     plane = new_plane(window=10_000_000)
-    assert len(await plane.caller.call_all([make_worker("a"), make_worker("b")], PAUSE)) == 2
-    assert await plane.caller.call_all([], PAUSE) == []
+    assert len(await plane.caller.call_all([make_worker("a"), make_worker("b")], PAUSE, Spool())) == 2
+    assert await plane.caller.call_all([], PAUSE, Spool()) == []
 
 
 async def test_cancelling_ends_what_is_under_way_and_starts_nothing(new_plane, make_worker, eventually):
     plane = new_plane(window=2)
     workers = [make_worker(f"w{number}") for number in range(6)]
     plane.engines.answers.update({worker.id: asyncio.Event() for worker in workers[1:]})
-    running = asyncio.ensure_future(plane.caller.call_all(workers, PAUSE))
+    running = asyncio.ensure_future(plane.caller.call_all(workers, PAUSE, Spool()))
     await eventually(lambda: plane.engines.called == ["w0", "w1", "w2"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
