@@ -1,7 +1,8 @@
 """The error tree of the gateway, and the one table of codes it can answer with.
 
     GatewayError                 carries a code of the table; rendered in one place, `edge/front.py`
-    ├── Unauthorized             no credential that opens the route; answered without a body
+    ├── Unauthorized             no credential that opens the route; answered without an envelope
+    ├── Forbidden                a credential that does not open this route; the same
     ├── PlacementError           no worker can take the request
     └── UpstreamError            a worker or the way to it failed
         └── UpstreamTimeout      it did not answer within its deadline
@@ -38,6 +39,7 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     # The request itself.
     "request_body_aborted": ErrorKind(400, "downstream"),
     "unauthorized": ErrorKind(401, "downstream"),
+    "forbidden": ErrorKind(403, "downstream"),
     "missing_model": ErrorKind(400, "downstream"),
     "unknown_url": ErrorKind(404, "downstream"),
     "model_not_found": ErrorKind(404, "downstream"),
@@ -113,10 +115,18 @@ class GatewayError(Exception):
 
 
 class Unauthorized(GatewayError):  # noqa: N818  the status's own name
-    """The caller brought no credential that opens the route. The answer has no body and says nothing more."""
+    """The caller brought no credential that opens the route. The answer has no body unless there is a `reason`."""
 
-    def __init__(self) -> None:
-        super().__init__("unauthorized", "missing or unknown API key")
+    def __init__(self, reason: str = "", realm: str = "smg") -> None:
+        super().__init__("unauthorized", reason)
+        self.realm = realm
+
+
+class Forbidden(GatewayError):  # noqa: N818  the status's own name
+    """The caller is known, and may not do this. The answer is the reason, in plain text."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("forbidden", reason)
 
 
 class PlacementError(GatewayError):

@@ -7,30 +7,37 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from smg.admission.bucket import TokenBucket
 from smg.admission.tenants import TenantBudgets
 from smg.auth.keys import KeyRing
-from smg.config.derived import effective_max_concurrent_requests
+from smg.auth.principals import ControlKeys
+from smg.config.control_plane_keys import split_control_plane_key, split_role
+from smg.config.derived import effective_max_concurrent_requests, guards_control_plane
 from smg.config.scheduler_rules import PRIORITIES, SchedulerRules
 from smg.config.settings import Settings
 from smg.config.tenant_keys import split_tenant_key
 from smg.config.tenant_rules import TenantRules
 from smg.edge.authenticate import admin_filter, serving_filter
 from smg.edge.body_limit import body_limit
+from smg.edge.control_plane import ControlPlane
 from smg.edge.front import Filter, Gate
 from smg.edge.tenant import tenant_filter
 from smg.errors import ConfigError
 from smg.fleet.registry import Registry
 from smg.fleet.worker import Worker
-from smg.net.routes import Group
+from smg.net.fetch import Fetcher
+from smg.net.routes import Group, Route
 from smg.services.admission_gate import AdmissionGate, RateGate
 from smg.services.scheduler_accounts import SchedulerAccounts
 from smg.services.scheduler_gate import SchedulerGate
 from smg.services.tenant_limits import TenantLimits
 from smg.telemetry.families import ValueCap
 from smg.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from smg.services.issued_tokens import IssuedTokens
 
 SLOTS_WITHOUT_REPORT: Final = 64
 """Slots of a worker that does not say how many requests it runs at a time."""
@@ -43,16 +50,28 @@ SHARED_KEY_LABEL: Final = "auth:shared"
 @dataclass(frozen=True, slots=True)
 class Admission:
     """What the rest of the gateway needs: the keys, the filters of each route group in their order, the gate if there
-    is a limit, and the limits of tenants if there are any.
+    is a limit, the limits of tenants if there are any, and the control plane's own door and tokens if it has them.
     """
 
     ring: KeyRing
     filters: Mapping[Group, tuple[Filter, ...]]
     gate: Gate | None
     limits: TenantLimits | None
+    control_plane: ControlPlane | None
+    tokens: IssuedTokens | None
+
+    def guarded(self, routes: list[Route]) -> list[Route]:
+        """The routes, those of admin behind the control plane's own door if it has one."""
+        return routes if self.control_plane is None else self.control_plane.guarded(routes)
+
+    def is_own(self, credential: bytes) -> bool:
+        """Whether a credential is for this gateway, and so for nobody behind it."""
+        if self.ring.holds(credential):
+            return True
+        return self.control_plane is not None and self.control_plane.knows(credential)
 
 
-def admission_of(settings: Settings, registry: Registry, metrics: Metrics) -> Admission:
+def admission_of(settings: Settings, registry: Registry, metrics: Metrics, fetcher: Fetcher) -> Admission:
     """Read the files that the settings name, and build what they say.
 
     Raises ConfigError with everything that is wrong with them.
@@ -66,7 +85,34 @@ def admission_of(settings: Settings, registry: Registry, metrics: Metrics) -> Ad
         gate = _scheduler_gate(settings, scheduler_rules, registry, metrics, ring)
     limits = TenantLimits(TenantBudgets(tenant_rules), time.monotonic) if tenant_rules is not None else None
     names_tenants = scheduler_rules is not None or tenant_rules is not None
-    return Admission(ring, _filters(settings, ring, names_tenants=names_tenants), gate, limits)
+    filters = _filters(settings, ring, names_tenants=names_tenants)
+    tokens = _tokens(settings, fetcher)
+    return Admission(ring, filters, gate, limits, _control_plane(settings, tokens), tokens)
+
+
+def _tokens(settings: Settings, fetcher: Fetcher) -> IssuedTokens | None:
+    """What verifies tokens, if there is an issuer."""
+    if settings.jwt_issuer is None or settings.jwt_audience is None:
+        return None
+    from smg.auth.tokens import TokenVerifier  # noqa: PLC0415  cryptography is slow to load
+    from smg.services.issued_tokens import IssuedTokens  # noqa: PLC0415  the same
+    from smg.services.signing_keys import SigningKeys  # noqa: PLC0415  the same
+
+    roles = dict(map(split_role, settings.jwt_role_mapping))
+    keys = SigningKeys(fetcher, settings.jwt_issuer, settings.jwt_jwks_uri, time.monotonic)
+    return IssuedTokens(TokenVerifier(settings.jwt_issuer, settings.jwt_audience, roles), keys)
+
+
+def _control_plane(settings: Settings, tokens: IssuedTokens | None) -> ControlPlane | None:
+    """The door of the admin routes, if the control plane has credentials of its own."""
+    if not guards_control_plane(settings):
+        return None
+    keys = [split_control_plane_key(text) for text in settings.control_plane_api_keys]
+    return ControlPlane(
+        ControlKeys((key.id, key.role, key.key) for key in keys),
+        tokens.principal_of if tokens is not None else None,
+        audit=settings.control_plane_audit_enabled,
+    )
 
 
 def _read_files(settings: Settings) -> tuple[SchedulerRules | None, TenantRules | None]:
@@ -98,6 +144,7 @@ def _filters(settings: Settings, ring: KeyRing, *, names_tenants: bool) -> dict[
     admin: list[Filter] = [body_limit]
     if ring.locks:
         serving.append(serving_filter(ring))
+    if ring.locks and not guards_control_plane(settings):
         admin.append(admin_filter(ring))
     if names_tenants:
         header = settings.tenant_header_name.encode() if settings.trust_tenant_header else None

@@ -16,6 +16,7 @@ from smg.app.admission import admission_of
 from smg.app.load_metering import load_gauges
 from smg.app.metering import fleet_gauges, follow_fleet, new_breaker, policy_gauges
 from smg.app.placing import Placing, placing_of, required_roles, static_specs
+from smg.app.posture import open_surfaces
 from smg.config.derived import (
     attempt_limit,
     effective_prometheus_host,
@@ -30,11 +31,13 @@ from smg.control import loads as control_loads
 from smg.control import metrics as control_metrics
 from smg.control import models as control_models
 from smg.control import probes as control_probes
+from smg.control import tokenizers as control_tokenizers
 from smg.control import workers as control_workers
 from smg.control.rl import routes as control_rl
 from smg.control.rl.accounts import ControlAccounts
 from smg.control.rl.caller import ControlCaller, ControlOptions
 from smg.edge.accounts import HttpAccounts, NoAccounts
+from smg.edge.cors import Cors
 from smg.edge.front import Filter, Front
 from smg.edge.request_id import request_id_filter
 from smg.errors import ConfigError
@@ -138,7 +141,7 @@ class Gateway:
         self._pairs: PairUpstream | None = None
         kinds = required_roles(settings) or ("regular",)
         calls = CallAccounts(metrics, registry, placing.policy_name, kinds)
-        admission = self.admission = admission_of(settings, registry, metrics)
+        admission = self.admission = admission_of(settings, registry, metrics, fetcher)
 
         def served(placer: Placer, upstream: Upstream, rows: Sequence[Endpoint]) -> list[Route]:
             limit = settings.max_payload_size
@@ -154,14 +157,16 @@ class Gateway:
 
         accounts = self.accounts = HttpAccounts(metrics, logs.access)
         metrics.http_inflight_request_age_count.source(lambda: count_by_age(accounts.ages_secs()))
-        routes = RouteTable(
+        cors = Cors(settings.cors_allowed_origins) if settings.cors_allowed_origins else None
+        rows = admission.guarded(
             [
                 *control_probes.routes(registry, self._readiness, fetcher, kinds),
-                *control_models.routes(registry, fetcher, lambda token: admission.ring.holds(token.encode())),
+                *control_models.routes(registry, fetcher, lambda token: admission.is_own(token.encode())),
                 *control_workers.routes(registry, self._registrar, self._jobs),
                 *control_loads.routes(registry, time.time),
                 *control_fleet_calls.routes(registry, fetcher),
                 *control_engine_metrics.routes(registry, fetcher),
+                *control_tokenizers.routes(),
                 *_rl_routes(settings, registry, metrics),
                 *served(placing.placer, self._upstream_of_placements(metrics, calls), forwarded.ENDPOINTS),
                 *served(
@@ -172,7 +177,9 @@ class Gateway:
             ]
         )
         ids = RequestIds(settings.request_id_headers)
-        front = Front(routes, admission.filters, (request_id_filter(ids),), accounts, admission.gate)
+        notes = (request_id_filter(ids), *((cors.mark,) if cors is not None else ()))
+        preflight = cors.preflight if cors is not None else None
+        front = Front(RouteTable(rows), admission.filters, notes, accounts, admission.gate, preflight)
         self.server = Server(front, _limits(settings))
         metrics_front = Front(RouteTable(control_metrics.routes(metrics)), _NO_FILTERS, (), NoAccounts(), None)
         self.metrics_server = Server(metrics_front, Limits())
@@ -197,6 +204,8 @@ class Gateway:
         self._supervisor.start("policy upkeep", self._sweep_policies)
         if isinstance(self.admission.gate, SchedulerGate):
             self._supervisor.start("scheduler slots", self.admission.gate.run)
+        if self.admission.tokens is not None:
+            self._supervisor.start("signing keys", self.admission.tokens.run)
         self._registrar.add_specs(static_specs(settings))
         if self._discovery is not None:
             self._supervisor.start("discovery", self._discovery.run)
@@ -204,8 +213,9 @@ class Gateway:
                 urls = " ".join(settings.worker_urls)
                 log.warning("worker URLs are not registered while workers are discovered", urls=urls)
         log.info("listening", host=settings.host, port=settings.port, policy=settings.policy)
-        if not self.admission.ring.locks:
-            log.warning("no API key is configured: every route is open to whoever reaches this address")
+        surfaces = open_surfaces(settings)
+        if surfaces:
+            log.warning("security posture: open to whoever reaches this gateway", surfaces="; ".join(surfaces))
 
     def begin_draining(self) -> None:
         """Say that this gateway is leaving; it serves on."""

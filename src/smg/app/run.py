@@ -10,6 +10,7 @@ import uvloop
 
 from smg.app.compose import compose
 from smg.app.lifecycle import serve_until_signalled
+from smg.config.control_plane_keys import split_control_plane_key
 from smg.config.settings import Settings
 from smg.config.tenant_keys import split_tenant_key
 from smg.telemetry.logs import start_logs
@@ -44,7 +45,8 @@ async def _main(settings: Settings) -> int:
 def _secrets(settings: Settings) -> list[str]:
     """Every key the settings hold: none of them may appear in the log."""
     tenants = [split_tenant_key(text)[1] for text in settings.tenant_api_key]
-    return [key for key in (settings.api_key, *tenants) if key]
+    admins = [split_control_plane_key(text).key for text in settings.control_plane_api_keys]
+    return [key for key in (settings.api_key, *tenants, *admins) if key]
 
 
 def _settle_memory() -> None:

@@ -1,16 +1,15 @@
-"""Keys that open the gateway's routes, kept as digests and compared in constant time.
-
-A key itself is never stored, so it cannot reach a log, a metric or an error message from here.
-"""
+"""Keys that open the gateway's routes: the shared key and the tenants'."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterable
 from hashlib import sha256
 from typing import NamedTuple
 
+from smg.auth.digests import DigestTable
+
 _SCHEME = b"bearer "
+_TOKEN_DOTS = 2
 
 
 def bearer_token(authorization: bytes | None) -> bytes | None:
@@ -20,18 +19,18 @@ def bearer_token(authorization: bytes | None) -> bytes | None:
     return authorization[len(_SCHEME) :]
 
 
+def is_token(credential: bytes) -> bool:
+    """Whether a credential has the form of a signed JSON Web Token: three parts."""
+    return credential.count(b".") == _TOKEN_DOTS
+
+
 class _Key(NamedTuple):
-    digest: bytes
     tenant: str
     shared: bool
 
 
 class KeyRing:
     """The shared key and the tenants' keys, `tenants` as pairs of tenant and key; no two keys are alike.
-
-    A token is found by its digest, so that a look-up takes the same time however many keys there are. What its timing
-    could tell is about digests, and nobody can choose those byte by byte; the last comparison is constant in time
-    all the same.
 
     Every key opens the serving routes as its tenant: `auth:<tenant>`, and for the shared key `auth:` with its SHA-256
     in hexadecimal digits, by which files can name it. Only the shared key opens admin routes.
@@ -40,15 +39,13 @@ class KeyRing:
     __slots__ = ("_keys", "shared_tenant")
 
     def __init__(self, shared: str | None = None, tenants: Iterable[tuple[str, str]] = ()) -> None:
-        self._keys: dict[bytes, _Key] = {}
+        self._keys: DigestTable[_Key] = DigestTable()
         for tenant, key in tenants:
-            digest = sha256(key.encode()).digest()
-            self._keys[digest] = _Key(digest, f"auth:{tenant}", shared=False)
+            self._keys.add(key, _Key(f"auth:{tenant}", shared=False))
         self.shared_tenant: str | None = None
         if shared is not None:
-            digest = sha256(shared.encode()).digest()
-            self.shared_tenant = f"auth:{digest.hex()}"
-            self._keys[digest] = _Key(digest, self.shared_tenant, shared=True)
+            self.shared_tenant = f"auth:{sha256(shared.encode()).hexdigest()}"
+            self._keys.add(shared, _Key(self.shared_tenant, shared=True))
 
     @property
     def locks(self) -> bool:
@@ -57,21 +54,14 @@ class KeyRing:
 
     def tenant_of(self, authorization: bytes | None) -> str | None:
         """The tenant that an Authorization header identifies; None if it opens nothing."""
-        key = self._key(bearer_token(authorization))
+        key = self._keys.find(bearer_token(authorization))
         return None if key is None else key.tenant
 
     def administers(self, authorization: bytes | None) -> bool:
         """Whether an Authorization header opens admin routes."""
-        key = self._key(bearer_token(authorization))
+        key = self._keys.find(bearer_token(authorization))
         return key is not None and key.shared
 
     def holds(self, token: bytes) -> bool:
         """Whether a token is one of the keys."""
-        return self._key(token) is not None
-
-    def _key(self, token: bytes | None) -> _Key | None:
-        if token is None:
-            return None
-        digest = sha256(token).digest()
-        key = self._keys.get(digest)
-        return key if key is not None and hmac.compare_digest(key.digest, digest) else None
+        return self._keys.find(token) is not None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from smg.config.control_plane_keys import split_control_plane_key, split_role
 from smg.config.derived import effective_discovery_provider, effective_prometheus_host, static_worker_urls
 from smg.config.forms import split_alias, split_prefill, split_selector
 from smg.config.options import Option
@@ -203,6 +204,35 @@ def _keys_apart(settings: Settings) -> str | None:
     return None
 
 
+def _control_plane_apart(settings: Settings) -> str | None:
+    """Keys of the control plane open nothing else, and no two holders share one."""
+    others = {settings.api_key, *(key for _, key in map(split_tenant_key, settings.tenant_api_key))}
+    owners: dict[str, str] = {}
+    for key in map(split_control_plane_key, settings.control_plane_api_keys):
+        if key.key in others:
+            return f"gives {key.id!r} a key that --api-key or --tenant-api-key gives to somebody else"
+        owner = owners.setdefault(key.key, key.id)
+        if owner != key.id:
+            return f"gives {key.id!r} the same key as {owner!r}"
+    return None
+
+
+def _whole_issuer(settings: Settings) -> str | None:
+    if (settings.jwt_issuer is None) != (settings.jwt_audience is None):
+        return "and --jwt-audience need each other: a token must be from this issuer and for this gateway"
+    if settings.jwt_issuer is None and (settings.jwt_jwks_uri is not None or settings.jwt_role_mapping):
+        return "is needed by --jwt-jwks-uri and --jwt-role-mapping"
+    return None
+
+
+def _one_role_each(settings: Settings) -> str | None:
+    roles: dict[str, str] = {}
+    for theirs, ours in map(split_role, settings.jwt_role_mapping):
+        if roles.setdefault(theirs, ours) != ours:
+            return f"maps {theirs!r} to two roles"
+    return None
+
+
 _LEG_POLICIES = ("prefill_policy", "decode_policy")
 _DISCOVERY = ("discovery_provider", "service_discovery")
 _ROLE_SELECTORS = ("prefill_selector", "decode_selector", "encode_selector")
@@ -214,6 +244,9 @@ RULES = (
     Rule((*_LEG_POLICIES, "policy", "prefill", "decode", "pd_disaggregation", *_DISCOVERY), _two_workers_a_leg),
     Rule(("tenant_rate_limit_enabled", "tenant_rate_limit_config"), _limits_for_tenants),
     Rule(("tenant_api_key", "api_key"), _keys_apart),
+    Rule(("control_plane_api_keys", "api_key", "tenant_api_key"), _control_plane_apart),
+    Rule(("jwt_issuer", "jwt_audience", "jwt_jwks_uri", "jwt_role_mapping"), _whole_issuer),
+    Rule(("jwt_role_mapping",), _one_role_each),
     Rule(("policy", "worker_urls", *_DISCOVERY), _two_workers_to_choose_from),
     Rule(_DISCOVERY, _one_spelling_of_discovery),
     Rule(("selector", "pd_disaggregation", *_DISCOVERY), _pods_to_discover),

@@ -31,6 +31,11 @@ def attempt_limit(settings: Settings) -> int:
     return 1 if settings.disable_retries else settings.retry_max_retries
 
 
+def guards_control_plane(settings: Settings) -> bool:
+    """Whether the control plane has credentials of its own, which then are the only ones that open admin routes."""
+    return bool(settings.control_plane_api_keys) or settings.jwt_issuer is not None
+
+
 def model_aliases(settings: Settings) -> dict[str, str]:
     """Alias to model, as given by `--model-alias`."""
     return dict(split_alias(pair) for pair in settings.model_alias)

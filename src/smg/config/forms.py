@@ -8,7 +8,7 @@ shown.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -164,6 +164,40 @@ def _model_id_source_complaint(text: str) -> str | None:
     return "must be namespace, label:<name> or annotation:<name>"
 
 
+def is_confidential(url: str) -> bool:
+    """Whether what is fetched from a URL can be believed: it comes over TLS, or from this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address, without brackets, is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _issuer_complaint(text: str) -> str | None:
+    if not _VISIBLE.fullmatch(text) or not is_confidential(text):
+        return "must start with https://, or with http:// for an issuer on this machine"
+    return _address_complaint(urlsplit(text))
+
+
+def _origin_complaint(text: str) -> str | None:
+    if text == "*":
+        return None
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme and _is_host(_split_host(rest)[0]) and _address_complaint(urlsplit(text)) is None:
+        return None
+    return "must be an origin, such as https://app.example, or * for any"
+
+
 WORKER_URL = Form("URL", _worker_url_complaint, lambda text: text.rstrip("/"))
 PREFILL = Form("URL [PORT]", _prefill_complaint, _plain_prefill)
 HEADER_NAME = Form("HEADER", _header_complaint, str.lower)
@@ -175,3 +209,6 @@ SELECTOR = Form("LABEL=VALUE", _selector_complaint)
 LABEL_NAME = Form("NAME", _label_name_complaint)
 NAMESPACE = Form("NAME", _namespace_complaint)
 MODEL_ID_SOURCE = Form("SOURCE", _model_id_source_complaint)
+ISSUER = Form("URL", _issuer_complaint)
+AUDIENCE = Form("AUDIENCE", lambda text: None if _VISIBLE.fullmatch(text) else "must be visible ASCII characters")
+ORIGIN = Form("ORIGIN", _origin_complaint, str.lower)

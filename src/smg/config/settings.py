@@ -9,14 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from smg.config.control_plane_keys import CONTROL_PLANE_KEY, ROLE_MAPPING
 from smg.config.forms import (
     ALIAS,
+    AUDIENCE,
     HEADER_NAME,
     HOST,
+    ISSUER,
     KEY,
     LABEL_NAME,
     MODEL_ID_SOURCE,
     NAMESPACE,
+    ORIGIN,
     PREFILL,
     SELECTOR,
     URL_PATH,
@@ -697,6 +701,48 @@ class Settings:
         section=AUTH,
         form=TENANT_KEY,
         secret=True,
+    )
+    control_plane_api_keys: tuple[str, ...] = option(
+        (),
+        "Key of the control plane. With one, or with --jwt-issuer, admin routes (the RL control plane included) open "
+        "for the role admin only, and no longer for --api-key.",
+        section=AUTH,
+        form=CONTROL_PLANE_KEY,
+        secret=True,
+    )
+    control_plane_audit_enabled: bool = option(
+        True,
+        "Log who used the control plane for what, as control_plane_audit events. It concerns its keys and tokens only.",
+        section=AUTH,
+        off_flags=("--disable-audit-logging",),
+    )
+    jwt_issuer: str | None = option(
+        None,
+        "Who signs the tokens that open the control plane: the `iss` they carry, and where the keys are found.",
+        section=AUTH,
+        form=ISSUER,
+    )
+    jwt_audience: str | None = option(
+        None, "The `aud` that tokens of the issuer must carry.", section=AUTH, form=AUDIENCE
+    )
+    jwt_jwks_uri: str | None = option(
+        None,
+        "Where the issuer publishes its keys. Unset means that its /.well-known/openid-configuration says so.",
+        section=AUTH,
+        form=ISSUER,
+    )
+    jwt_role_mapping: tuple[str, ...] = option(
+        (),
+        "What a role in a token stands for here. Without any, the roles admin and user stand for themselves.",
+        section=AUTH,
+        form=ROLE_MAPPING,
+    )
+
+    cors_allowed_origins: tuple[str, ...] = option(
+        (),
+        "Origins whose web pages may call the gateway, or * for any. Without one, browsers keep all of them out.",
+        section=AUTH,
+        form=ORIGIN,
     )
 
 

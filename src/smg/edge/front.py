@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Protocol
 
-from smg.errors import GatewayError, Unauthorized
+from smg.errors import Forbidden, GatewayError, Unauthorized
 from smg.net.exchange import Exchange
 from smg.net.routes import Group, Route, RouteTable
 from smg.protocol.envelope import envelope, envelope_headers, refusal
@@ -22,7 +22,7 @@ log = get_logger("smg.edge")
 
 Filter = Callable[[Exchange], None]
 
-_CHALLENGE = ((b"www-authenticate", b'Bearer realm="smg"'),)
+_TEXT = b"text/plain; charset=utf-8"
 # What the answers of some codes carry beyond what all errors do.
 _MARKS = {"scheduler_preempted": ((b"x-smg-preempted", b"true"),)}
 
@@ -49,7 +49,7 @@ class Accounts(Protocol):
 
 
 class Front:
-    """The handler of a listener."""
+    """The handler of a listener. `preflight` answers browsers that ask before they send a page's request."""
 
     def __init__(
         self,
@@ -58,12 +58,14 @@ class Front:
         always: Sequence[Filter],
         accounts: Accounts,
         gate: Gate | None,
+        preflight: Callable[[Exchange], bool] | None = None,
     ) -> None:
         self._routes = routes
         self._filters = filters
         self._always = always
         self._accounts = accounts
         self._gate = gate
+        self._preflight = preflight
 
     def __call__(self, exchange: Exchange) -> Coroutine[None, None, None] | None:
         """Serve an exchange: at once, or by the coroutine returned."""
@@ -83,6 +85,8 @@ class Front:
 
     def _run_at_once(self, exchange: Exchange, route: Route | None) -> None:
         if route is None:
+            if self._preflight is not None and self._preflight(exchange):
+                return
             raise self._unrouted(exchange)
         for check in self._filters[route.group]:
             check(exchange)
@@ -133,7 +137,10 @@ class Front:
         elif isinstance(error, RequestFailure):
             exchange.answer(400, refusal(error))
         elif isinstance(error, Unauthorized):
-            exchange.answer(401, headers=_CHALLENGE)
+            challenge = (b"www-authenticate", b'Bearer realm="%b"' % error.realm.encode())
+            exchange.answer(401, error.message.encode(), _TEXT, headers=(challenge,))
+        elif isinstance(error, Forbidden):
+            exchange.answer(403, error.message.encode(), _TEXT)
         else:
             if not isinstance(error, GatewayError):
                 log.exception("request failed inside the gateway", path=exchange.path)  # noqa: LOG004  in a handler

@@ -48,11 +48,11 @@ class Exchange:
     """One request on one connection.
 
     `query` is raw, without its question mark. `peer` is the client's address. `params` holds what a route template
-    matched. `events` says that the answer is an event stream, `tail` holds its last bytes. `request_id`, `route`,
-    `error_code` and `worker` are notes for the accounts. `status` is zero until the answer's head is on its way,
-    `bytes_out` counts its body. `tenant` is whose request it is, where that matters. `cut_short` is the gateway's own
-    reason to cancel the exchange, and what the client is told if it has no answer yet. Times are of
-    `time.perf_counter`, except `written_at`, which is of the loop's clock.
+    matched. `events` says that the answer is an event stream, `tail` holds its last bytes. `marks` are header lines for
+    any answer. `request_id`, `route`, `error_code` and `worker` are notes for the accounts. `status` is zero until
+    the answer's head is on its way, `bytes_out` counts its body. `tenant` is whose request it is, where that matters.
+    `cut_short` is the gateway's own reason to cancel the exchange, and what the client is told if it has no answer yet.
+    Times are of `time.perf_counter`, except `written_at`, which is of the loop's clock.
     """
 
     __slots__ = (
@@ -71,6 +71,7 @@ class Exchange:
         "events",
         "head",
         "headers",
+        "marks",
         "method",
         "params",
         "path",
@@ -108,6 +109,7 @@ class Exchange:
         self._sent_at = 0.0
         self.error_code = ""
         self.tenant = ""
+        self.marks = b""
         self.cut_short: GatewayError | None = None
         self.params: dict[str, str] = {}
         self.route: Route | None = None
@@ -272,6 +274,8 @@ class Exchange:
         line = _STATUS_LINES.get(status) or _status_line(status)
         if self.request_id:
             block = b"%bx-request-id: %b\r\n" % (block, self.request_id.encode())
+        if self.marks:
+            block += self.marks
         if not dated:
             block += wire.date_line()
         if not self.keeps_connection:

@@ -36,9 +36,20 @@ HOP_BY_HOP_HEADERS = frozenset(
     }
 )
 
-# A worker that sends one of these would speak for the gateway.
+# A worker that sends one of these would speak for the gateway, whose own settings say which web pages may call it.
 GATEWAY_OWNED_RESPONSE_HEADERS = frozenset(
-    {b"x-request-id", b"x-smg-error-code", b"x-smg-preempted", b"x-smg-routed-worker-id"}
+    {
+        b"x-request-id",
+        b"x-smg-error-code",
+        b"x-smg-preempted",
+        b"x-smg-routed-worker-id",
+        b"access-control-allow-credentials",
+        b"access-control-allow-headers",
+        b"access-control-allow-methods",
+        b"access-control-allow-origin",
+        b"access-control-expose-headers",
+        b"access-control-max-age",
+    }
 )
 
 DROPPED_RESPONSE_HEADERS = HOP_BY_HOP_HEADERS | GATEWAY_OWNED_RESPONSE_HEADERS | {b"host"}
