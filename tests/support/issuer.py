@@ -12,11 +12,15 @@ JWKS_PATH = "/jwks"
 
 
 class IssuerServer:
-    """`answers` are status, header lines and body by path, `asked` the paths of all requests that came."""
+    """`answers` are status, header lines and body by path, `asked` the paths of all requests that came. While
+    `answering` is not set, all of them wait.
+    """
 
     def __init__(self):
         self.answers = {}
         self.asked = []
+        self.answering = asyncio.Event()
+        self.answering.set()
 
     async def start(self):
         self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -49,6 +53,7 @@ class IssuerServer:
             head = await within(reader.readuntil(b"\r\n\r\n"))
             path = head.split(b" ")[1].decode()
             self.asked.append(path)
+            await within(self.answering.wait())
             status, lines, body = self.answers.get(path, (404, [], b""))
             lines = [f"HTTP/1.1 {status} Whatever", *lines, f"content-length: {len(body)}", "connection: close", "", ""]
             writer.write("\r\n".join(lines).encode() + body)
