@@ -58,7 +58,7 @@ def _is_named(row: dict[str, Any]) -> bool:
 
 def _signing_key(row: dict[str, Any]) -> SigningKey | None:
     algorithms = _algorithms(row)
-    if not algorithms or row.get("use", "sig") != "sig" or "verify" not in row.get("key_ops", ("verify",)):
+    if not algorithms or row.get("use", "sig") != "sig" or not _may_verify(row.get("key_ops", ["verify"])):
         return None
     public = {name: value for name, value in row.items() if name not in _PRIVATE}
     try:
@@ -68,6 +68,10 @@ def _signing_key(row: dict[str, Any]) -> SigningKey | None:
     if row["kty"] == "RSA" and key.key_size < _LEAST_RSA_BITS:
         return None
     return SigningKey(key, algorithms)
+
+
+def _may_verify(operations: Any) -> bool:
+    return isinstance(operations, list) and "verify" in operations
 
 
 def _algorithms(row: dict[str, Any]) -> tuple[str, ...]:

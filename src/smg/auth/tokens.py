@@ -51,7 +51,7 @@ def read_token(token: bytes) -> Unverified:
     kid, algorithm = header.get("kid"), header.get("alg")
     if not isinstance(kid, str) or not kid:
         raise TokenError("it names no key")
-    if algorithm not in ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise TokenError("its algorithm is not accepted")
     if "crit" in header:
         raise TokenError("it demands an extension")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from smg.config.control_plane_keys import split_control_plane_key, split_role
+from smg.config.control_plane_keys import ControlPlaneKey, split_control_plane_key, split_role
 from smg.config.derived import effective_discovery_provider, effective_prometheus_host, static_worker_urls
 from smg.config.forms import split_alias, split_prefill, split_selector
 from smg.config.options import Option
@@ -205,15 +205,17 @@ def _keys_apart(settings: Settings) -> str | None:
 
 
 def _control_plane_apart(settings: Settings) -> str | None:
-    """Keys of the control plane open nothing else, and no two holders share one."""
+    """Keys of the control plane open nothing else, no two holders share one, and none has two roles."""
     others = {settings.api_key, *(key for _, key in map(split_tenant_key, settings.tenant_api_key))}
-    owners: dict[str, str] = {}
+    owners: dict[str, ControlPlaneKey] = {}
     for key in map(split_control_plane_key, settings.control_plane_api_keys):
         if key.key in others:
             return f"gives {key.id!r} a key that --api-key or --tenant-api-key gives to somebody else"
-        owner = owners.setdefault(key.key, key.id)
-        if owner != key.id:
-            return f"gives {key.id!r} the same key as {owner!r}"
+        owner = owners.setdefault(key.key, key)
+        if owner.id != key.id:
+            return f"gives {key.id!r} the same key as {owner.id!r}"
+        if owner.role != key.role:
+            return f"gives a key of {key.id!r} two roles"
     return None
 
 

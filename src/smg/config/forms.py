@@ -193,7 +193,8 @@ def _origin_complaint(text: str) -> str | None:
     if text == "*":
         return None
     scheme, separator, rest = text.partition("://")
-    if separator and scheme and _is_host(_split_host(rest)[0]) and _address_complaint(urlsplit(text)) is None:
+    host, port = _split_host(rest)
+    if separator and scheme and _is_host(host) and (port is None or _is_port(port)):
         return None
     return "must be an origin, such as https://app.example, or * for any"
 

@@ -47,6 +47,7 @@ GATEWAY_OWNED_RESPONSE_HEADERS = frozenset(
         b"access-control-allow-headers",
         b"access-control-allow-methods",
         b"access-control-allow-origin",
+        b"access-control-allow-private-network",
         b"access-control-expose-headers",
         b"access-control-max-age",
     }

@@ -57,7 +57,9 @@ class SigningKeys:
         """The keys of an id; none if the issuer has none of it. May wait for the issuer, but not for long."""
         keys = self._current().get(kid, ())
         if not keys and self._may_ask():
-            self._wanted.set()
+            if self._answered.is_set():  # else a question is under way, and its answer is for all who wait
+                self._answered.clear()
+                self._wanted.set()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LONGEST_WAIT_SECS):
                     await self._answered.wait()

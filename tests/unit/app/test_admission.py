@@ -8,6 +8,8 @@ from smg.errors import ConfigError
 from smg.fleet.breaker import Breaker, BreakerOptions
 from smg.fleet.registry import Registry
 from smg.fleet.worker import LoadReport, Status, Worker
+from smg.net.fetch import Fetcher
+from smg.net.routes import Route
 from smg.services.admission_gate import AdmissionGate, RateGate
 from smg.services.scheduler_gate import SchedulerGate
 from smg.telemetry.metrics import Metrics
@@ -23,7 +25,7 @@ def worker(name="a", label=None, report=None, **fields):
 
 
 def admission(registry=None, **settings):
-    return admission_of(Settings(**settings), registry or Registry(), Metrics())
+    return admission_of(Settings(**settings), registry or Registry(), Metrics(), Fetcher())
 
 
 async def test_without_keys_and_limits_nothing_but_the_payload_is_looked_at():
@@ -32,6 +34,47 @@ async def test_without_keys_and_limits_nothing_but_the_payload_is_looked_at():
     assert isinstance(found.gate, AdmissionGate)
     assert found.limits is None
     assert not found.ring.locks
+
+
+CONTROL = {"control_plane_api_keys": ("a:Ann:admin:admin-key", "b:Bob:user:b:c")}
+TOKENS = {"jwt_issuer": "https://issuer", "jwt_audience": "smg"}
+ROWS = [Route("GET", f"/{group}", print, group) for group in ("public", "serving", "admin")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "serving", "admin", "guarded", "has_tokens"),
+    [
+        ({}, 1, 1, False, False),
+        ({"api_key": "k"}, 2, 2, False, False),
+        ({"tenant_api_key": ("red:k",)}, 2, 2, False, False),
+        (CONTROL, 1, 1, True, False),
+        ({"api_key": "k", **CONTROL}, 2, 1, True, False),
+        (TOKENS, 1, 1, True, True),
+        ({"api_key": "k", **CONTROL, **TOKENS}, 2, 1, True, True),
+    ],
+)
+async def test_the_control_plane_s_own_credentials_take_the_place_of_the_shared_key(
+    settings, serving, admin, guarded, has_tokens
+):
+    found = admission(**settings)
+    assert [len(found.filters[group]) for group in ("public", "serving", "admin")] == [0, serving, admin]
+    assert [route is not row for route, row in zip(found.guarded(ROWS), ROWS, strict=True)] == [False, False, guarded]
+    assert (found.tokens is not None) is has_tokens
+
+
+@pytest.mark.parametrize(
+    ("settings", "own", "others"),
+    [
+        ({}, [], [b"", b"k", b"a.b.c"]),
+        ({"api_key": "k", "tenant_api_key": ("red:r",)}, [b"k", b"r"], [b"", b"red", b"a.b.c"]),
+        ({"api_key": "k", **CONTROL}, [b"k", b"admin-key", b"b:c"], [b"", b"b", b"a.b.c"]),
+        (TOKENS, [b"a.b.c"], [b"", b"k", b"a.b"]),
+    ],
+)
+async def test_the_gateway_s_own_credentials_are_for_nobody_behind_it(settings, own, others):
+    found = admission(**settings)
+    assert all(found.is_own(credential) for credential in own)
+    assert not any(found.is_own(credential) for credential in others)
 
 
 async def test_the_gate_is_what_the_limits_ask_for():

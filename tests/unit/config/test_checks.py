@@ -299,3 +299,48 @@ def test_a_leg_s_cache_aware_needs_eviction_too(leg):
     assert field == "eviction_interval_secs"
     assert f"--{leg}-policy is cache_aware" in text
     assert about(**{**chosen, "pd_disaggregation": False}) == []
+
+
+ISSUER = {"jwt_issuer": "https://issuer", "jwt_audience": "smg"}
+
+
+def test_an_issuer_and_an_audience_need_each_other():
+    ((field, text),) = complaints(jwt_issuer="https://issuer")
+    assert field == "jwt_issuer"
+    assert "--jwt-audience" in text
+    assert about(jwt_audience="smg") == ["jwt_issuer"]
+    assert about(**ISSUER) == []
+
+
+@pytest.mark.parametrize("of_issuer", [{"jwt_jwks_uri": "https://issuer/keys"}, {"jwt_role_mapping": ("ops=admin",)}])
+def test_what_is_about_an_issuer_needs_one(of_issuer):
+    assert complaints(**of_issuer) == [("jwt_issuer", "is needed by --jwt-jwks-uri and --jwt-role-mapping")]
+    assert about(**ISSUER, **of_issuer) == []
+
+
+def test_a_role_of_the_issuer_stands_for_one_of_ours():
+    assert complaints(**ISSUER, jwt_role_mapping=("ops=admin", "ops=user")) == [
+        ("jwt_role_mapping", "maps 'ops' to two roles")
+    ]
+    assert about(**ISSUER, jwt_role_mapping=("ops=admin", "ops=admin", "Ops=user", "dev=user")) == []
+
+
+@pytest.mark.parametrize("elsewhere", [{"api_key": "hush"}, {"tenant_api_key": ("red:other", "blue:hush")}])
+def test_a_key_of_the_control_plane_opens_nothing_else(elsewhere):
+    ((field, text),) = complaints(control_plane_api_keys=("a:Ann:admin:hush",), **elsewhere)
+    assert field == "control_plane_api_keys"
+    assert text == "gives 'a' a key that --api-key or --tenant-api-key gives to somebody else"
+    assert about(control_plane_api_keys=("a:Ann:admin:own",), **elsewhere) == []
+
+
+def test_no_two_holders_share_a_key_of_the_control_plane():
+    assert complaints(control_plane_api_keys=("a:Ann:admin:hush", "b:Bob:admin:hush")) == [
+        ("control_plane_api_keys", "gives 'b' the same key as 'a'")
+    ]
+    assert about(control_plane_api_keys=("a:Ann:admin:x", "a:Ann:admin:y", "b:Bob:user:z")) == []
+
+
+def test_a_key_of_the_control_plane_has_one_role():
+    twice = ("a:Ann:user:hush", "a:Ann:admin:hush")
+    assert complaints(control_plane_api_keys=twice) == [("control_plane_api_keys", "gives a key of 'a' two roles")]
+    assert about(control_plane_api_keys=(twice[0], twice[0])) == []

@@ -2,16 +2,21 @@ import pytest
 
 from smg.config.forms import (
     ALIAS,
+    AUDIENCE,
     HEADER_NAME,
     HOST,
+    ISSUER,
     KEY,
     LABEL_NAME,
     MODEL_ID_SOURCE,
     NAMESPACE,
+    ORIGIN,
     PREFILL,
     SELECTOR,
     URL_PATH,
     WORKER_URL,
+    is_confidential,
+    is_loopback,
     split_alias,
     split_prefill,
     split_selector,
@@ -206,3 +211,118 @@ def test_what_is_no_prefill_worker_is_refused(text, word):
     complaint = PREFILL.complaint(text)
     assert word in complaint
     assert "word@" not in complaint
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://issuer.example",
+        "https://issuer.example/",
+        "https://issuer.example:8443/realms/one",
+        "https://[fd00::2]/",
+        "http://localhost:8080/realms/one",
+        "http://127.0.0.1:8080",
+        "http://127.8.9.1",
+        "http://[::1]:8080",
+    ],
+)
+def test_an_issuer_speaks_tls_or_is_on_this_machine(url):
+    assert ISSUER.complaint(url) is None
+    assert ISSUER.clean(url) == url  # tokens name it exactly so
+    assert is_confidential(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "word"),
+    [
+        ("", "https://"),
+        ("issuer.example", "https://"),
+        ("http://issuer.example", "https://"),
+        ("http://10.0.0.1", "https://"),
+        ("http://localhost.example", "https://"),
+        ("http://127.0.0.1.example", "https://"),
+        ("http://127.0.0.1@issuer.example", "https://"),
+        ("http://[::2]", "https://"),
+        ("http://[::1", "https://"),
+        ("https://[::1", "https://"),
+        ("ftp://localhost", "https://"),
+        ("https://issuer example", "https://"),
+        ("https://issu\u00e9r.example", "https://"),
+        ("https://", "host"),
+        ("https://:443", "host"),
+        ("https://issuer.example:0", "port"),
+        ("https://issuer.example?x=hush", "query"),
+        ("https://issuer.example#hush", "fragment"),
+        ("https://user:hush@issuer.example", "credentials"),
+        ("http://user:hush@localhost", "credentials"),
+    ],
+)
+def test_an_issuer_that_cannot_be_believed_is_told_why(url, word):
+    complaint = ISSUER.complaint(url)
+    assert complaint is not None
+    assert word in complaint
+    assert "hush" not in complaint
+
+
+@pytest.mark.parametrize(
+    ("host", "is_local"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.255.0.9", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.example", False),
+        ("", False),
+    ],
+)
+def test_this_machine_is_known_by_name_and_by_address(host, is_local):
+    assert is_loopback(host) is is_local
+
+
+@pytest.mark.parametrize(
+    ("text", "sound"), [("smg", True), ("https://gw/x", True), ("", False), ("a b", False), ("\u00e9", False)]
+)
+def test_an_audience_is_one_visible_word(text, sound):
+    assert (AUDIENCE.complaint(text) is None) is sound
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["*", "https://app.example", "http://localhost:3000", "HTTPS://App.Example", "https://[::1]:8443", "app+x://local"],
+)
+def test_an_origin_is_a_scheme_a_host_and_maybe_a_port(text):
+    assert ORIGIN.complaint(text) is None
+    assert ORIGIN.clean(text) == text.lower()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "app.example",
+        "://app.example",
+        "https://",
+        "https://*",
+        "https://*.example",
+        "https://app.example/",
+        "https://app.example/path",
+        "https://app.example:8443/",
+        "https://app.example:8443/path",
+        "https://app.example:8443?x",
+        "https://app.example:",
+        "https://app.example:0",
+        "https://app.example:65536",
+        "https://user@app.example",
+        "https://user:word@app.example",
+        "https://[::1",
+        "https://[::1]/",
+        "https://a.example https://b.example",
+        "https://app.example\r\nx: y",
+    ],
+)
+def test_an_origin_is_nothing_a_browser_would_not_send(text):
+    assert ORIGIN.complaint(text) is not None
