@@ -124,7 +124,9 @@ async def test_a_browser_that_asks_first_needs_no_key(stage, target):
     assert answer.headers["vary"] == "origin"
 
 
-@pytest.mark.parametrize(("settings", "headers"), [(OPEN, STRANGER + PREFLIGHT), (OPEN, ORIGIN), ({}, ORIGIN + PREFLIGHT)])
+@pytest.mark.parametrize(
+    ("settings", "headers"), [(OPEN, STRANGER + PREFLIGHT), (OPEN, ORIGIN), ({}, ORIGIN + PREFLIGHT)]
+)
 async def test_any_other_question_is_a_wrong_method(stage, settings, headers):
     gateway = await stage.gateway(**CLOSED, **settings)
     answer = await gateway.ask("OPTIONS", CHAT, None, headers)

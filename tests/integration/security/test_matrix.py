@@ -89,7 +89,9 @@ def credentials(issuer):
     """Name -> what it is worth, and the header lines that bring it."""
     admin = issuer.token(roles=["admin"])
     user = issuer.token(roles=["user"], signer=ec_signer())
-    foreign = rsa_signer("foreign").sign({"iss": issuer.url, "aud": "smg", "exp": 1 << 40, "roles": ["admin"]}, kid="rsa")
+    foreign = rsa_signer("foreign").sign(
+        {"iss": issuer.url, "aud": "smg", "exp": 1 << 40, "roles": ["admin"]}, kid="rsa"
+    )
     good = {
         "shared": SHARED,
         "tenant": TENANT,
@@ -212,7 +214,17 @@ async def test_who_gets_in_where(stage, issuer, configuration):
 
 @pytest.mark.parametrize(
     "target",
-    ["/workers/", "//workers", "/WORKERS", "/./workers", "/x/../workers", "/%77orkers", "/workers%2f", "/workers;x", "workers"],
+    [
+        "/workers/",
+        "//workers",
+        "/WORKERS",
+        "/./workers",
+        "/x/../workers",
+        "/%77orkers",
+        "/workers%2f",
+        "/workers;x",
+        "workers",
+    ],
 )
 async def test_no_other_spelling_of_a_path_leads_around_the_door(stage, target):
     gateway = await stage.gateway(**CONTROL)

@@ -231,7 +231,11 @@ PARTS = st.one_of(
     st.binary(max_size=40).map(part),
     st.dictionaries(
         st.sampled_from(["alg", "kid", "typ", "crit", "exp", "iss", "aud", "sub"]),
-        st.none() | st.integers() | st.text(max_size=5) | st.sampled_from(["RS256", "rsa", ISSUER]) | st.lists(st.none()),
+        st.none()
+        | st.integers()
+        | st.text(max_size=5)
+        | st.sampled_from(["RS256", "rsa", ISSUER])
+        | st.lists(st.none()),
     ).map(part),
     st.sampled_from(signed().split(b".")),
 )

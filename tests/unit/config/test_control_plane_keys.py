@@ -65,7 +65,9 @@ def test_a_mapping_s_own_role_follows_the_last_equals_sign(text, parts):
     assert convert(ROLES, [text]) == (("=".join(parts),), [])
 
 
-@pytest.mark.parametrize("text", ["", "ops", "admin", "ops=", "=admin", "ops=root", "ops=Admin", "admin=ops", "ops:admin"])
+@pytest.mark.parametrize(
+    "text", ["", "ops", "admin", "ops=", "=admin", "ops=root", "ops=Admin", "admin=ops", "ops:admin"]
+)
 def test_a_mapping_without_a_role_on_either_side_is_refused(text):
     value, complaints = convert(ROLES, [text])
     assert value == ()

@@ -282,7 +282,9 @@ def test_this_machine_is_known_by_name_and_by_address(host, is_local):
     assert is_loopback(host) is is_local
 
 
-@pytest.mark.parametrize(("text", "sound"), [("smg", True), ("https://gw/x", True), ("", False), ("a b", False), ("\u00e9", False)])
+@pytest.mark.parametrize(
+    ("text", "sound"), [("smg", True), ("https://gw/x", True), ("", False), ("a b", False), ("\u00e9", False)]
+)
 def test_an_audience_is_one_visible_word(text, sound):
     assert (AUDIENCE.complaint(text) is None) is sound
 

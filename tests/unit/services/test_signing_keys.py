@@ -1,4 +1,4 @@
-"""The issuer's keys are fetched by one question at a time, renewed, asked for again, and forgotten when they are old."""
+"""The issuer's keys are fetched by one question at a time, renewed, asked for again, and forgotten when old."""
 
 import asyncio
 import json
@@ -330,5 +330,3 @@ async def test_a_token_whose_caller_left_takes_no_answer_with_it(issuer, clock, 
     held.answer(OLD)
     assert await other
     assert leaver.cancelled()
-
-
