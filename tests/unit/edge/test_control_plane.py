@@ -6,7 +6,7 @@ import pytest
 
 from smg.auth.principals import ControlKeys, Principal
 from smg.edge.control_plane import ControlPlane
-from smg.errors import Forbidden, GatewayError, Unauthorized
+from smg.errors import Forbidden, Unauthorized
 from smg.net.routes import Route
 from smg.telemetry.logs import start_logs
 
@@ -59,7 +59,7 @@ async def outcome(plane, authorization):
         await plane.admit(FakeExchange(authorization))
     except Unauthorized as error:
         return error.status, error.message if error.realm == "control-plane" else error.realm
-    except GatewayError as error:
+    except Forbidden as error:
         return error.status, error.message
     return None
 

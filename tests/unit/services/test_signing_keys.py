@@ -1,4 +1,4 @@
-"""The issuer's keys are fetched by one question at a time, renewed, asked for anew, and forgotten when they are old."""
+"""The issuer's keys are fetched by one question at a time, renewed, asked for again, and forgotten when old."""
 
 import asyncio
 import json

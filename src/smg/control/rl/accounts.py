@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
-from smg.control.rl.answers import Report
-from smg.fleet.worker import Worker
+from smg.control.rl.answers import Answered, Outcome, Report
 from smg.telemetry.logs import get_logger
 from smg.telemetry.metrics import Metrics
 
@@ -56,17 +56,19 @@ class ControlAccounts:
         self._call_durations.labels(operation).observe(took_secs)
 
     @staticmethod
-    def answered(worker: Worker, method: str, path: str, status: int, latency_ms: int) -> None:
-        """An engine answered."""
-        log.info(
-            "rl.proxy",
-            worker_id=worker.id,
-            url=worker.url,
-            method=method,
-            path=path,
-            status=status,
-            latency_ms=latency_ms,
-        )
+    def called_for(method: str, path: str, outcomes: Sequence[Outcome]) -> None:
+        """Log the engines that answered a trainer, once it has what it waits for."""
+        for outcome in outcomes:
+            if isinstance(outcome, Answered):
+                log.info(
+                    "rl.proxy",
+                    worker_id=outcome.worker.id,
+                    url=outcome.worker.url,
+                    method=method,
+                    path=path,
+                    status=outcome.status,
+                    latency_ms=outcome.latency_ms,
+                )
 
     def nobody_matched(self, took_secs: float) -> None:
         """A fan-out found no target."""

@@ -100,12 +100,13 @@ class ControlCaller:
         """Tell `listener` of every call that has ended, before its caller hears of it. It must not wait."""
         self._listeners.append(listener)
 
-    async def call_all(self, workers: Sequence[Worker], request: ControlRequest, spool: Spool) -> list[Outcome]:
-        """Call every worker once; a call that ends makes room for the next. The outcomes are in the order they came,
-        and what was answered is in the spool.
+    async def call_all(
+        self, workers: Sequence[Worker], request: ControlRequest, spool: Spool, outcomes: list[Outcome]
+    ) -> None:
+        """Call every worker once; a call that ends makes room for the next. Outcomes join the list in the order in
+        which they come, and what was answered is in the spool.
         """
         waiting = iter(workers)
-        outcomes: list[Outcome] = []
 
         async def call_on() -> None:
             for worker in waiting:
@@ -117,7 +118,6 @@ class ControlCaller:
         async with asyncio.TaskGroup() as runners:
             for _ in range(min(self._options.window, len(workers))):
                 runners.create_task(call_on())
-        return outcomes
 
     async def call(self, worker: Worker, request: ControlRequest) -> Outcome:
         """Call one worker."""
@@ -164,10 +164,7 @@ class ControlCaller:
         worker = outcome.worker
         result = _result(outcome)
         self._accounts.called(request.path, result, took_secs)
-        status = None
-        if isinstance(outcome, Answered):
-            status = outcome.status
-            self._accounts.answered(worker, request.method, request.path, status, outcome.latency_ms)
+        status = outcome.status if isinstance(outcome, Answered) else None
         call = FinishedCall(worker, request.method, request.path, request.body, result, status)
         for listener in self._listeners:
             try:

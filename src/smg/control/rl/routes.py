@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import msgspec
 
 from smg.control.rl.accounts import ControlAccounts
-from smg.control.rl.answers import Answered, Report
+from smg.control.rl.answers import Answered, Outcome, Report
 from smg.control.rl.caller import ControlCaller, ControlRequest
 from smg.control.rl.refusals import Refusal, RepeatedSelector
 from smg.control.rl.rows import discovery_row
@@ -113,6 +113,7 @@ class _ControlPlane:
         worker = self._worker(exchange)
         exchange.worker = worker.url
         outcome = await self._caller.call(worker, request)
+        self._accounts.called_for(request.method, request.path, [outcome])
         if not isinstance(outcome, Answered):
             refusal = outcome.refusal
             named = {"worker_id": worker.id, "url": worker.url} | refusal.context
@@ -129,10 +130,15 @@ class _ControlPlane:
         if not workers:
             self._accounts.nobody_matched(time.perf_counter() - started)
             raise Refusal("no_workers_match", f"no worker matches the selector `{text}`", selector=text)
-        with Spool() as spool:
-            report = Report(await self._caller.call_all(workers, request, spool))
-            self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
-            await _send(exchange, report)
+        outcomes: list[Outcome] = []
+        try:
+            with Spool() as spool:
+                await self._caller.call_all(workers, request, spool, outcomes)
+                report = Report(outcomes)
+                self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
+                await _send(exchange, report)
+        finally:
+            self._accounts.called_for(request.method, request.path, outcomes)
 
     def _worker(self, exchange: Exchange) -> Worker:
         worker_id = unquote(exchange.params["id"])

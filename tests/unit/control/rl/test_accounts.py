@@ -1,7 +1,7 @@
 import pytest
 
 from smg.control.rl.accounts import OPERATIONS
-from smg.control.rl.answers import Failed, Report, answered
+from smg.control.rl.answers import Answered, Failed, Report, answered
 from smg.control.rl.refusals import Refusal
 
 
@@ -48,7 +48,7 @@ def events(caplog):
 
 def test_an_answer_is_logged(plane, caplog, make_worker):
     caplog.set_level("INFO")
-    plane.accounts.answered(make_worker(), "GET", "v1/op", 503, 12)
+    plane.accounts.called_for("GET", "v1/op", [Answered(make_worker(), 503, 12, b"{}")])
     fields = {
         "worker_id": "a",
         "url": "http://a",

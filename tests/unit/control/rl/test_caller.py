@@ -12,6 +12,14 @@ from smg.net.capture import Captured, Outgoing
 PAUSE = ControlRequest("POST", "pause", body=b"{}")
 
 
+async def all_called(caller, workers, request):
+    """What came of a call to every worker."""
+    outcomes = []
+    with Spool() as spool:
+        await caller.call_all(workers, request, spool, outcomes)
+    return outcomes
+
+
 def test_a_worker_gets_the_requests_own_fields_and_body(make_worker):
     request = ControlRequest("POST", "v1/op", "a=%2F&b", [(b"x-request-id", b"1"), (b"content-type", b"x/y")], b"body")
     assert outgoing(make_worker(), request) == Outgoing(
@@ -75,7 +83,7 @@ async def test_a_worker_whose_address_leads_nowhere_is_unreachable(plane, make_w
 async def test_the_workers_connection_settings_hold(new_plane, make_worker):
     plane = new_plane(timeout_secs=77)
     quick = make_worker("quick", spec=WorkerSpec(url="http://quick", http_pool=HttpPoolSpec(connect_timeout_secs=2)))
-    await plane.caller.call_all([quick, make_worker("plain"), make_worker("bare", spec=None)], PAUSE, Spool())
+    await all_called(plane.caller, [quick, make_worker("plain"), make_worker("bare", spec=None)], PAUSE)
     limits = {sent.host: sent.limits for sent in plane.engines.sent}
     assert {host: limit.connect_timeout_secs for host, limit in limits.items()} == {"quick": 2, "plain": 10, "bare": 10}
     assert {(limit.timeout_secs, limit.max_bytes) for limit in limits.values()} == {(77, 1 << 20)}
@@ -89,12 +97,12 @@ async def test_a_worker_may_have_certificates_of_its_own(plane, make_worker):
         return context if asked is worker else None
 
     caller = ControlCaller(ControlOptions(), plane.accounts, tls_of=tls_of, send=plane.engines)
-    await caller.call_all([worker, make_worker("b")], PAUSE, Spool())
+    await all_called(caller, [worker, make_worker("b")], PAUSE)
     assert [sent.tls for sent in plane.engines.sent] == [context, None]
 
 
 async def test_a_worker_is_spoken_to_in_its_protocol(plane, make_worker):
-    await plane.caller.call_all([make_worker("a", http2=True), make_worker("b")], PAUSE, Spool())
+    await all_called(plane.caller, [make_worker("a", http2=True), make_worker("b")], PAUSE)
     assert [sent.http2 for sent in plane.engines.sent] == [True, False]
 
 
@@ -113,14 +121,14 @@ async def test_a_listener_that_fails_spoils_no_call(plane):
 
 async def test_a_body_is_shared_by_all_calls(plane, make_worker):
     request = ControlRequest("POST", "op", body=b"x" * 10_000)
-    await plane.caller.call_all([make_worker("a"), make_worker("b")], request, Spool())
+    await all_called(plane.caller, [make_worker("a"), make_worker("b")], request)
     assert all(sent.request.body is request.body for sent in plane.engines.sent)
 
 
 async def test_every_target_is_called_once_within_the_window(new_plane, make_worker, eventually):
     plane = new_plane(window=3)
     workers = [make_worker(f"w{number}") for number in range(10)]
-    outcomes = await plane.caller.call_all(workers, PAUSE, Spool())
+    outcomes = await all_called(plane.caller, workers, PAUSE)
     assert {outcome.worker.id for outcome in outcomes} == {worker.id for worker in workers}
     assert plane.engines.called == [worker.id for worker in workers]
     assert plane.engines.most_under_way == 3
@@ -129,7 +137,7 @@ async def test_every_target_is_called_once_within_the_window(new_plane, make_wor
 async def test_a_call_that_ends_makes_room_for_the_next(new_plane, make_worker, eventually):
     plane = new_plane(window=2)
     slow = plane.engines.answers["w0"] = asyncio.Event()
-    running = asyncio.ensure_future(plane.caller.call_all([make_worker(f"w{n}") for n in range(6)], PAUSE, Spool()))
+    running = asyncio.ensure_future(all_called(plane.caller, [make_worker(f"w{n}") for n in range(6)], PAUSE))
     await eventually(lambda: len(plane.heard) == 5)
     assert plane.engines.under_way == 1
     assert not running.done()
@@ -150,22 +158,22 @@ async def test_large_answers_that_come_together_are_read_one_by_one(new_plane, m
             await asyncio.sleep(0)
 
     other = asyncio.ensure_future(somebody_else())
-    await plane.caller.call_all([make_worker(f"w{number}") for number in range(5)], PAUSE, Spool())
+    await all_called(plane.caller, [make_worker(f"w{number}") for number in range(5)], PAUSE)
     other.cancel()
     assert {1, 2, 3, 4} <= set(turns)
 
 
 async def test_a_window_wider_than_the_fleet_is_no_trouble(new_plane, make_worker):
     plane = new_plane(window=10_000_000)
-    assert len(await plane.caller.call_all([make_worker("a"), make_worker("b")], PAUSE, Spool())) == 2
-    assert await plane.caller.call_all([], PAUSE, Spool()) == []
+    assert len(await all_called(plane.caller, [make_worker("a"), make_worker("b")], PAUSE)) == 2
+    assert await all_called(plane.caller, [], PAUSE) == []
 
 
 async def test_cancelling_ends_what_is_under_way_and_starts_nothing(new_plane, make_worker, eventually):
     plane = new_plane(window=2)
     workers = [make_worker(f"w{number}") for number in range(6)]
     plane.engines.answers.update({worker.id: asyncio.Event() for worker in workers[1:]})
-    running = asyncio.ensure_future(plane.caller.call_all(workers, PAUSE, Spool()))
+    running = asyncio.ensure_future(all_called(plane.caller, workers, PAUSE))
     await eventually(lambda: plane.engines.called == ["w0", "w1", "w2"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
