@@ -138,8 +138,9 @@ async def test_a_verbose_transcript_without_waiting(async_client):
 
 
 def test_a_form_that_is_refused_is_a_bad_request(client):
-    with pytest.raises(openai.BadRequestError, match="temperature"):
+    with pytest.raises(openai.BadRequestError) as refused:
         client.audio.transcriptions.create(model=MODEL, file=AUDIO, temperature=2)
+    assert "temperature" in refused.value.response.text
     with pytest.raises(openai.NotFoundError):
         client.audio.transcriptions.create(model="nobody", file=AUDIO)
 

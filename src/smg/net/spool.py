@@ -11,6 +11,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -19,6 +20,8 @@ from smg.telemetry.logs import get_logger
 
 log = get_logger("smg.net")
 
+# Threads of its own: others, names that are looked up among them, must not wait for a disk.
+_disk = ThreadPoolExecutor(4, thread_name_prefix="smg-spool")
 # Up to here a file would cost more than the memory is worth.
 MEMORY_BYTES: Final = 1024 * 1024
 
@@ -84,11 +87,11 @@ class Spool:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             # Freeing a large file takes its time.
-            asyncio.get_running_loop().run_in_executor(None, os.close, fd)
+            asyncio.get_running_loop().run_in_executor(_disk, os.close, fd)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         assert not self._closed
-        job = asyncio.get_running_loop().run_in_executor(None, work)
+        job = asyncio.get_running_loop().run_in_executor(_disk, work)
         self._job = job
         try:
             return await asyncio.shield(job)  # a thread cannot be cancelled, so its end must stay visible

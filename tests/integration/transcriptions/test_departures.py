@@ -1,7 +1,5 @@
 """Clients and workers that leave, and workers that are slow. No file, lease or connection is left over."""
 
-import asyncio
-
 import pytest
 
 from support.client import LEAVING, Client
@@ -34,7 +32,6 @@ async def test_a_client_that_ends_its_upload_early_is_told(stage):
     client = await gateway.connect()
     await client.send("POST", stage.path, BODY[: 2 * 1024 * 1024], [FORM], length=len(BODY))
     await until(lambda: stage.spooled, "a temporary file")
-    await asyncio.sleep(0.05)
     client.half_close()
     answer = await client.answer()
     assert (answer.status, answer.code) == (400, "request_body_aborted")
