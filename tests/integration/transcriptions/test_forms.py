@@ -2,6 +2,7 @@
 
 import pytest
 
+from smg.config.options import POLICY_NAMES
 from support.bodies import MODEL
 from support.forms import AUDIO, FORM, file, form, model, part, parts_of
 from support.raw_engine import answers, resets, streams
@@ -174,3 +175,17 @@ async def test_a_tenant_s_requests_are_counted(stage, tmp_path):
     assert (await stage.transcribe(gateway, form(file(), model()))).status == 200
     answer = await stage.transcribe(gateway, form(file(), model()))
     assert (answer.status, answer.code) == (429, "tenant_rate_limit_exceeded")
+
+
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+async def test_every_policy_places_a_transcription(stage, policy):
+    engines = [await stage.raw_engine(answers(200, TEXT)) for _ in range(2)]
+    gateway = await stage.gateway(*engines[: 1 if policy == "passthrough" else 2], policy=policy)
+    assert (await stage.transcribe(gateway, form(file(), model()))).status == 200
+
+
+async def test_a_sticky_session_keeps_its_worker(stage):
+    engines = [await stage.raw_engine(answers(200, TEXT)) for _ in range(3)]
+    gateway = await stage.gateway(*engines, routing_key_override=True)
+    found = {(await stage.transcribe(gateway, form(file(), model()), "x-smg-routing-key: k")).worker for _ in range(6)}
+    assert len(found) == 1
