@@ -52,6 +52,10 @@ MEANINGS: Final = {
     "unsupported_decisions_request": "An SGLang worker was chosen for a Decisions request that asks for what SGLang "
     "cannot do; the message says what.",
     "decisions_not_supported": "Workers serve this model, but none that can answer Decisions.",
+    "audio_transcriptions_not_supported": "Workers serve this model, but none that takes recordings: halves of split "
+    "engines and external providers do not.",
+    "dp_aware_not_supported": "Only data-parallel ranks serve this model. A rank is named in a JSON body, which a form "
+    "is not.",
     "no_compatible_pd_pair": "Prefill and decode workers are registered, and none of the first fits any of the second: "
     "their engines, KV connectors or cache layouts differ.",
     "worker_overload_protection_shed": "All workers that could take the request are overloaded and otherwise well. Not "

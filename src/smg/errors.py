@@ -61,6 +61,8 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     # Known only once a worker is chosen: others may be able to.
     "unsupported_decisions_request": ErrorKind(400, "downstream"),
     "decisions_not_supported": ErrorKind(501, "gateway"),
+    "audio_transcriptions_not_supported": ErrorKind(501, "gateway"),
+    "dp_aware_not_supported": ErrorKind(400, "gateway"),
     "no_compatible_pd_pair": ErrorKind(503, "gateway"),
     # Trying again at once would only add to the load; the Retry-After is the time to the next load reports.
     "worker_overload_protection_shed": ErrorKind(503, "gateway", retry_after_secs=10),

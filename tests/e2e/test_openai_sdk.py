@@ -109,6 +109,42 @@ async def test_embeddings_without_waiting(async_client):
     assert len(answer.data) == 1
 
 
+AUDIO = ("наша запись.wav", b"RIFF" + bytes(3_000_000), "audio/wav")
+
+
+def test_a_transcript_and_its_stream_say_the_same(client):
+    plain = client.audio.transcriptions.create(model=MODEL, file=AUDIO, prompt="names", temperature=0.0)
+    assert plain.text
+    assert plain._request_id.startswith("transcription-")
+    stream = client.audio.transcriptions.create(model=MODEL, file=AUDIO, prompt="names", stream=True)
+    events = list(stream)
+    assert "".join(event.delta for event in events if event.type == "transcript.text.delta") == plain.text
+    assert events[-1].type == "transcript.text.done"
+    assert events[-1].text == plain.text
+
+
+@pytest.mark.parametrize("form", ["text", "srt", "vtt"])
+def test_a_transcript_has_the_format_that_was_asked_for(client, form):
+    plain = client.audio.transcriptions.create(model=MODEL, file=AUDIO)
+    assert plain.text in client.audio.transcriptions.create(model=MODEL, file=AUDIO, response_format=form)
+
+
+async def test_a_verbose_transcript_without_waiting(async_client):
+    answer = await async_client.audio.transcriptions.create(
+        model=MODEL, file=AUDIO, response_format="verbose_json", timestamp_granularities=["word", "segment"]
+    )
+    assert answer.segments[0].text == answer.text
+    assert answer.words[0].start == 0
+
+
+def test_a_form_that_is_refused_is_a_bad_request(client):
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.audio.transcriptions.create(model=MODEL, file=AUDIO, temperature=2)
+    assert "temperature" in refused.value.response.text
+    with pytest.raises(openai.NotFoundError):
+        client.audio.transcriptions.create(model="nobody", file=AUDIO)
+
+
 def test_the_models_are_listed(client):
     assert [model.id for model in client.models.list()] == [MODEL]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from smg.app.admission import admission_of
@@ -67,17 +67,20 @@ from smg.serving.accounts import CallAccounts, PairAccounts
 from smg.serving.body_path import BodyPathOptions
 from smg.serving.call import Endpoint
 from smg.serving.dispatch import Dispatcher, Upstream
-from smg.serving.endpoints import decisions, forwarded
+from smg.serving.endpoints import decisions, forwarded, transcriptions
 from smg.serving.parse import Parser
 from smg.serving.upstreams.decisions import DecisionsUpstream
 from smg.serving.upstreams.http import HttpUpstream
 from smg.serving.upstreams.pair import PairUpstream
+from smg.serving.upstreams.uploads import UploadUpstream
 from smg.serving.verdicts import Verdicts
 from smg.telemetry.inflight_age import count_by_age
 from smg.telemetry.logs import Logs, get_logger
 from smg.telemetry.metrics import Metrics
 
 log = get_logger("smg.app")
+
+RoutesOf = Callable[[Parser, Dispatcher, CallAccounts, Sequence[Endpoint]], list[Route]]
 
 LOG_FLUSH_SECS = 0.1
 # An exchange that is cut ends within a few turns of the loop.
@@ -143,11 +146,13 @@ class Gateway:
         calls = CallAccounts(metrics, registry, placing.policy_name, kinds)
         admission = self.admission = admission_of(settings, registry, metrics, fetcher)
 
-        def served(placer: Placer, upstream: Upstream, rows: Sequence[Endpoint]) -> list[Route]:
+        def served(
+            placer: Placer, upstream: Upstream, rows: Sequence[Endpoint], routes: RoutesOf = forwarded.routes
+        ) -> list[Route]:
             limit = settings.max_payload_size
             parser = Parser(registry, placer, _body_path(settings), _key_headers(settings), calls, admission.limits)
             dispatcher = Dispatcher(placer, upstream, _retry(settings), calls, limit, now, random.Random())
-            return forwarded.routes(parser, dispatcher, calls, rows)
+            return routes(parser, dispatcher, calls, rows)
 
         follow_fleet(registry, metrics, placing.sessions, self.upstream, calls)
         fleet_gauges(registry, metrics, placing.sessions, self.upstream)
@@ -173,6 +178,12 @@ class Gateway:
                     placing.decisions,
                     DecisionsUpstream(self.upstream, settings.max_payload_size),
                     decisions.ENDPOINTS,
+                ),
+                *served(
+                    placing.transcriptions,
+                    UploadUpstream(self.upstream),
+                    transcriptions.ENDPOINTS,
+                    transcriptions.routes,
                 ),
             ]
         )

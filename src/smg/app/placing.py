@@ -18,7 +18,7 @@ from smg.fleet.policies import load as load_policy
 from smg.fleet.policies.base import PolicyContext
 from smg.fleet.policy_book import Policies
 from smg.fleet.registry import Registry
-from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector, available, fleet_http
+from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector, available, fleet_http, unranked
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.sticky import AssignmentMode, StickyOptions, StickySessions
 from smg.fleet.worker import WorkerType
@@ -31,12 +31,13 @@ Clock = Callable[[], float]
 
 
 class Placing(NamedTuple):
-    """`decisions` places requests that only whole engines of the fleet can serve. `by_type` has the policies of every
-    kind of worker there is; `recheck` is called when a worker's state moved.
+    """`decisions` and `transcriptions` place requests that only whole engines of the fleet can serve. `by_type` has the
+    policies of every kind of worker there is; `recheck` is called when a worker's state moved.
     """
 
     placer: Placer
     decisions: Placer
+    transcriptions: Placer
     by_type: Mapping[WorkerType, Policies]
     sessions: StickySessions | None
     recheck: Callable[[], None]
@@ -69,7 +70,11 @@ def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Cl
         shed_retry_secs=ceil(settings.load_monitor_interval),
         on_shed=lambda stage: metrics.worker_overload_shed.labels(stage).inc(),
     )
-    decisions = select(filters=(fleet_http, available), incapable="decisions_not_supported")
+    decisions = select(filters=(fleet_http, available), incapable=("decisions_not_supported",))
+    transcriptions = select(
+        filters=(fleet_http, unranked, available),
+        incapable=("audio_transcriptions_not_supported", "dp_aware_not_supported"),
+    )
     placer: Selector | PairSelector
     if settings.pd_disaggregation:
         by_type |= {leg: policies(name or settings.policy, leg) for leg, name in _legs(settings)}
@@ -80,8 +85,9 @@ def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Cl
     def recheck() -> None:
         placer.recheck()
         decisions.recheck()
+        transcriptions.recheck()
 
-    return Placing(placer, decisions, by_type, sessions, recheck)
+    return Placing(placer, decisions, transcriptions, by_type, sessions, recheck)
 
 
 def static_specs(settings: Settings) -> list[WorkerSpec]:

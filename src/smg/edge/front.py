@@ -15,7 +15,7 @@ from smg.errors import Forbidden, GatewayError, Unauthorized
 from smg.net.exchange import Exchange
 from smg.net.routes import Group, Route, RouteTable
 from smg.protocol.envelope import envelope, envelope_headers, refusal
-from smg.protocol.failures import RequestFailure
+from smg.protocol.failures import FormFailure, RequestFailure
 from smg.telemetry.logs import get_logger
 
 log = get_logger("smg.edge")
@@ -134,6 +134,8 @@ class Front:
             if not isinstance(error, GatewayError):
                 log.exception("request failed inside the gateway", path=exchange.path)  # noqa: LOG004  in a handler
             exchange.abort()  # the answer is under way: a cut connection is the only honest end
+        elif isinstance(error, FormFailure):
+            exchange.answer(400, error.message.encode(), _TEXT)
         elif isinstance(error, RequestFailure):
             exchange.answer(400, refusal(error))
         elif isinstance(error, Unauthorized):

@@ -37,6 +37,11 @@ def fleet_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:
     return [w for w in regular_http(workers, now) if w.runtime != "external"]
 
 
+def unranked(workers: Sequence[Worker], now: float) -> Sequence[Worker]:  # noqa: ARG001  the same
+    """Workers that are no data-parallel rank: a rank is named in a JSON body, and nowhere else."""
+    return [w for w in workers if w.dp_rank is None]
+
+
 def available(workers: Sequence[Worker], now: float) -> Sequence[Worker]:
     """Ready, not overloaded, breaker not open."""
     return [w for w in workers if w.available(now)]
@@ -78,7 +83,8 @@ class Selector:
 
     `mean_prefill_tokens` stand for a prompt of unknown length. A request that is shed because of overload is told to
     come back after `shed_retry_secs`, the time in which the next reports arrive; `on_shed` hears of the stage. The
-    first of `filters` leaves the workers that can serve such requests at all; `incapable` is the code if none can.
+    first of `filters` leave the workers that can serve such requests at all, as many as there are codes in `incapable`:
+    each is for the case that its filter leaves none.
     """
 
     def __init__(
@@ -92,7 +98,7 @@ class Selector:
         shed_retry_secs: int = 0,
         on_shed: Callable[[str], None] = lambda _stage: None,
         filters: Sequence[Filter] = FILTERS,
-        incapable: str = "no_available_workers",
+        incapable: Sequence[str] = ("no_available_workers",),
     ) -> None:
         self._registry = registry
         self._policies = policies
@@ -102,7 +108,7 @@ class Selector:
         self._shed_retry_secs = shed_retry_secs
         self._on_shed = on_shed
         self._filters = tuple(filters)
-        self._incapable = incapable
+        self._incapable = tuple(incapable)
         # By the identity of the snapshot's tuple, which the roster holds on to.
         self._rosters: dict[int, _Roster] = {}
         registry.subscribe(self._follow)
@@ -186,9 +192,11 @@ class Selector:
     def _refusal(self, model: str | None, workers: Sequence[Worker], now: float) -> PlacementError:
         """Why nobody was selected."""
         wanted = "any model" if model is None else f"the model '{model}'"
-        eligible = self._filters[0](workers, now)
-        if not eligible:
-            return PlacementError(self._incapable, f"no worker for {wanted} can serve such requests")
+        eligible = workers
+        for narrow, code in zip(self._filters, self._incapable, strict=False):
+            eligible = narrow(eligible, now)
+            if not eligible:
+                return PlacementError(code, f"no worker for {wanted} can serve such requests")
         if all(w.overloaded and w.serviceable(now) for w in eligible):
             return self._shed("selection", f"every worker for {wanted} is overloaded")
         return PlacementError("no_available_workers", f"no worker for {wanted} is available")

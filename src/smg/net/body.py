@@ -1,4 +1,4 @@
-"""The body of a request while it arrives: read whole by one reader, or piped on to a worker piece by piece.
+"""The body of a request while it arrives: read by one reader, whole or piece by piece, or piped on to a worker.
 
 Nobody reads ahead without bound: until somebody asks, at most `UNREAD_BYTES` are held and then the client is held
 back. A sized body knows its length; a chunked one is cut off at `limit_bytes`.
@@ -37,6 +37,27 @@ class Sink(Protocol):
     def upload_failed(self, error: GatewayError) -> None: ...
 
 
+class Upload(Protocol):
+    """A body that can be piped to a worker: a client's as it comes, or one that was kept (`upload.py`).
+
+    `held` says that the sink does not keep up, `last_piece_at` is when it last let a stall count anew.
+    """
+
+    held: bool
+    last_piece_at: float
+
+    @property
+    def piped(self) -> bool: ...
+
+    def pipe(self, sink: Sink, now: float) -> None: ...
+
+    def unpipe(self) -> None: ...
+
+    def hold(self) -> None: ...
+
+    def unhold(self) -> None: ...
+
+
 class RequestBody:
     """One request's body. `length` is the announced length, or None for a chunked body."""
 
@@ -45,7 +66,9 @@ class RequestBody:
         "_pieces",
         "_sink",
         "_source",
+        "_unread_bytes",
         "_waiter",
+        "_wants_pieces",
         "complete",
         "held",
         "last_piece_at",
@@ -60,6 +83,8 @@ class RequestBody:
         self._waiter: asyncio.Future[None] | None = None
         self._sink: Sink | None = None
         self._error: GatewayError | None = None
+        self._unread_bytes = 0
+        self._wants_pieces = False
         self.length = length
         self.limit_bytes = limit_bytes
         self.size = 0
@@ -81,7 +106,10 @@ class RequestBody:
             self._sink.upload(piece)
         else:
             self._pieces.append(piece)
-            if self._waiter is None and self.size > UNREAD_BYTES and not self.held:
+            self._unread_bytes += len(piece)
+            if self._wants_pieces:
+                self._wake()
+            if self._waiter is None and self._unread_bytes > UNREAD_BYTES and not self.held:
                 self.hold()
 
     def finish(self) -> None:
@@ -109,21 +137,32 @@ class RequestBody:
     async def read(self) -> bytes:
         """The whole body. Raises GatewayError when it is too large, stalled, or broken off."""
         while not self.complete and self._error is None:
-            loop = asyncio.get_running_loop()
-            self._waiter = loop.create_future()
-            self.last_piece_at = loop.time()
-            self._source.invite()
-            self.unhold()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._wait()
         if self._error is not None:
             raise once_more(self._error)
         pieces = self._pieces
         if len(pieces) != 1:
             self._pieces = pieces = [b"".join(pieces)]
         return pieces[0]
+
+    async def read_pieces(self) -> list[bytes]:
+        """What has arrived since the last call, at least one piece; none at the end of the body.
+
+        Between two calls the client is held back as soon as more than `UNREAD_BYTES` wait. Raises as `read` does.
+        """
+        if not self._pieces and not self.complete and self._error is None:
+            self._wants_pieces = True
+            try:
+                await self._wait()
+            finally:
+                self._wants_pieces = False
+        if self._error is not None:
+            raise once_more(self._error)
+        pieces, self._pieces = self._pieces, []
+        self._unread_bytes = 0
+        if not self.complete:
+            self.unhold()
+        return pieces
 
     def take(self) -> bytes | None:
         """The whole body if it has arrived, which small ones have; None to `read` it."""
@@ -177,6 +216,18 @@ class RequestBody:
         self._pieces.append(body)
         self.size = len(body)
         self.complete = True
+
+    async def _wait(self) -> None:
+        """Wait until there is something new for the reader."""
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        self.last_piece_at = loop.time()
+        self._source.invite()
+        self.unhold()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

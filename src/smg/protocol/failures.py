@@ -1,7 +1,7 @@
 """Why a request is refused before any worker is chosen, for reasons in the request itself.
 
-These two are not rows of the gateway's error table: they have a body shape of their own, without a code
-header (`envelope.py` renders both kinds). Everything the gateway decides later is a `GatewayError`.
+These are not rows of the gateway's error table: they have body shapes of their own, without a code
+header (`envelope.py` renders the JSON of the first two). Everything the gateway decides later is a `GatewayError`.
 """
 
 from __future__ import annotations
@@ -35,3 +35,9 @@ class RuleViolation(RequestFailure):
     def of(cls, violations: Iterable[str]) -> RuleViolation:
         """One failure that reports every violation."""
         return cls("; ".join(violations))
+
+
+class FormFailure(RequestFailure):
+    """The body is not the form that its route takes. Answered in plain text."""
+
+    code = 400

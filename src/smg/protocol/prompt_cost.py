@@ -43,6 +43,11 @@ def prompt_cost(request: Request) -> PromptCost:
     return _COST_OF[type(request)](request)
 
 
+def text_cost(text: str) -> PromptCost:
+    """The cost of a prompt that is this text, and whatever else that cannot be counted."""
+    return _of_texts([text])
+
+
 def _of_texts(texts: Iterable[str]) -> PromptCost:
     chars = [len(text) for text in texts]
     return PromptCost(max(1, -(-sum(chars) // CHARS_PER_TOKEN)), max(1, len(chars)))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from smg.fleet.hints import NO_HINTS, Hints
 from smg.fleet.worker import Worker
+from smg.net.upload import SpooledUpload
 from smg.protocol.requests import Request
 from smg.services.tenant_limits import Charge
 
@@ -35,12 +36,24 @@ class Call:
 
     `model` is canonical, None when the request names none; `label` is how metrics name it: a name that nobody serves is
     not worth a series. `body` holds the bytes to send; None when the client's body passes through as it comes, which
-    allows a single attempt. `stream` is what the request asked for. `charge` is what its tenant has been charged, where
-    there are limits; the answer settles it. `charged` are the workers whose breakers it has told of a failure.
-    `batch_size` and `choices` are worked out for pairs only.
+    allows a single attempt, or is kept as `upload`, which has one too. `stream` is what the request asked for. `charge`
+    is what its tenant has been charged, where there are limits; the answer settles it. `charged` are the workers whose
+    breakers it has told of a failure. `batch_size` and `choices` are worked out for pairs only.
     """
 
-    __slots__ = ("batch_size", "body", "charge", "charged", "choices", "endpoint", "hints", "label", "model", "stream")
+    __slots__ = (
+        "batch_size",
+        "body",
+        "charge",
+        "charged",
+        "choices",
+        "endpoint",
+        "hints",
+        "label",
+        "model",
+        "stream",
+        "upload",
+    )
 
     def __init__(
         self,
@@ -63,3 +76,4 @@ class Call:
         self.charged: tuple[Worker, ...] = ()
         self.batch_size: int | None = None
         self.choices = 1
+        self.upload: SpooledUpload | None = None

@@ -23,7 +23,7 @@ from smg.protocol.decoding import decode
 from smg.protocol.failures import ParseFailure, RuleViolation
 from smg.protocol.headers import is_json
 from smg.protocol.hints import TOKENS_HEADER, first_routing_key, routing_tokens, session_of
-from smg.protocol.prompt_cost import prompt_cost
+from smg.protocol.prompt_cost import prompt_cost, text_cost
 from smg.protocol.prompts import cache_partition, prompt_text, prompt_tokens
 from smg.protocol.requests import Request
 from smg.services.tenant_limits import TenantLimits
@@ -92,6 +92,21 @@ class Parser:
             self._complete(call, exchange, request)
         return call
 
+    def unread(self, exchange: Exchange, endpoint: Endpoint, name: str, text: str, *, stream: bool) -> Call:
+        """The call of a request whose body is no JSON and has been read by somebody else.
+
+        `name` is the model it asks for, `text` what of its prompt is text. Raises GatewayError as `parse` does.
+        """
+        model = self._registry.snapshot.resolve(name)
+        tokens = routing_tokens(exchange.headers.get(TOKENS_HEADER))
+        hints = self._hints(exchange, self._selector.policy(model), tokens, None)
+        if self._options.sticky_override:
+            hints = self._with_session(hints, exchange, model, None)
+        call = Call(endpoint, None, model, self._label(model), stream=stream, hints=hints)
+        if self._limits is not None:
+            call.charge = self._limits.reserve(exchange.tenant, model, text_cost(text))
+        return call
+
     def _hinted_tokens(self, exchange: Exchange, endpoint: Endpoint) -> list[int] | None:
         """The prompt's tokens as a header hints at them. Pairs are placed by the request alone."""
         if not self._options.pairs:
@@ -149,7 +164,7 @@ class Parser:
                     hints.text = prompt_text(request)
         return hints
 
-    def _with_session(self, hints: Hints, exchange: Exchange, model: str | None, request: Request) -> Hints:
+    def _with_session(self, hints: Hints, exchange: Exchange, model: str | None, request: Request | None) -> Hints:
         """Name the sticky session: by the routing key of the headers, else by the body's `rid`; one of each model."""
         source = "header"
         session = session_of(first_routing_key(exchange.headers, self._key_headers))

@@ -17,6 +17,8 @@ from smg.sim.machine import Machine
 from smg.sim.scheduler import Sequence
 
 JSON = b"application/json"
+# The one kind of inference route whose body is a form.
+TRANSCRIPTIONS = "transcriptions"
 TEXT = b"text/plain; charset=utf-8"
 EXPOSITION = b"text/plain; version=0.0.4; charset=utf-8"
 

@@ -18,7 +18,7 @@ import msgspec
 from smg.errors import GatewayError
 from smg.net.exchange import Exchange
 from smg.net.http1.server import Limits, Server, serve
-from smg.sim.dialect import Answer, Control, Route, SimError, as_json
+from smg.sim.dialect import TRANSCRIPTIONS, Answer, Control, Route, SimError, as_json
 from smg.sim.dialects import DIALECTS
 from smg.sim.fault_carrier import FaultCarrier
 from smg.sim.faults import Fault, FaultTable, parse_fault
@@ -124,7 +124,11 @@ class SimEngine:
             kind = self._dialect.inference.get(path)
             if kind is not None and exchange.method == "POST":
                 assert self._inference is not None
-                await self._inference.serve(kind, await exchange.read_body(), reply)
+                body = await exchange.read_body()
+                if kind == TRANSCRIPTIONS:
+                    await self._inference.transcribe(exchange.headers.get(b"content-type"), body, reply)
+                else:
+                    await self._inference.serve(kind, body, reply)
                 return
             route = self._dialect.control.get((exchange.method, path))
             if route is not None:

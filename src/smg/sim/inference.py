@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from smg.sim import decisions
-from smg.sim.dialect import Dialect, SimError
+from smg.sim.dialect import JSON, TRANSCRIPTIONS, Dialect, SimError
 from smg.sim.forms import ChatForm, CompletionForm, Form, Identity
 from smg.sim.generate_form import GenerateForm
 from smg.sim.machine import Machine
@@ -24,6 +24,7 @@ from smg.sim.requests import Call, Reader, Scoring
 from smg.sim.scheduler import Sequence
 from smg.sim.scoring import RENDERERS as SCORING_RENDERERS
 from smg.sim.scoring import Frame
+from smg.sim.transcripts import TranscriptForm, read_form
 
 ID_PREFIXES = {
     "chat": "chatcmpl-",
@@ -34,6 +35,7 @@ ID_PREFIXES = {
     "classify": "classify-",
     "decisions": "decision_",
     "systemone": "",
+    TRANSCRIPTIONS: "trsc-",
 }
 RENDERERS = {**SCORING_RENDERERS, **decisions.RENDERERS}
 
@@ -66,12 +68,24 @@ class Inference:
         else:
             await self._whole(call, id_, form, reply)
 
-    async def _whole(self, call: Call, id_: str, form: Form, reply: Reply) -> None:
+    async def transcribe(self, content_type: bytes | None, body: bytes, reply: Reply) -> None:
+        """Answer one form with audio. Raises SimError for one that is refused."""
+        self._machine.requests += 1
+        asked = read_form(content_type, body)
+        call = self._reader.generation("completions", asked.completion)
+        self._check_model(call.model)
+        id_, form = self._new_id(TRANSCRIPTIONS), TranscriptForm(asked)
+        if call.stream:
+            await self._stream(call, id_, form, reply)
+        else:
+            await self._whole(call, id_, form, reply, asked.content_type)
+
+    async def _whole(self, call: Call, id_: str, form: Form, reply: Reply, content_type: bytes = JSON) -> None:
         gathering = _Gathering()
         sequences = self._sequences(call, id_, gathering.progress)
         await self._run(sequences, gathering)
         machine = self._machine
-        reply.answer(200, form.whole(sequences, machine.weight_version, self._pacer.now()))
+        reply.answer(200, form.whole(sequences, machine.weight_version, self._pacer.now()), content_type)
 
     async def _stream(self, call: Call, id_: str, form: Form, reply: Reply) -> None:
         streaming = _Streaming(form, reply, self._machine, self._pacer.now)

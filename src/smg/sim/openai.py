@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from smg.sim.dialect import Dialect, Route, SimError, healthy, models, quoted, rerank
+from smg.sim.dialect import TRANSCRIPTIONS, Dialect, Route, SimError, healthy, models, quoted, rerank
 
 
 def _error(error: SimError) -> bytes:
@@ -27,6 +27,7 @@ OPENAI = Dialect(
         "/rerank": "rerank",
         "/v1/classify": "classify",
         "/v1/decisions": "decisions",
+        "/v1/audio/transcriptions": TRANSCRIPTIONS,
     },
     control={
         ("GET", "/health"): Route(healthy),

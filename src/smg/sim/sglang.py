@@ -12,6 +12,7 @@ import msgspec
 
 from smg.sim.dialect import (
     TEXT,
+    TRANSCRIPTIONS,
     Answer,
     Control,
     Dialect,
@@ -269,6 +270,7 @@ SGLANG = Dialect(
         "/rerank": "rerank",
         "/v1/classify": "classify",
         "/v1/systemone": "systemone",
+        "/v1/audio/transcriptions": TRANSCRIPTIONS,
     },
     control={
         ("GET", "/health"): Route(healthy),

@@ -11,6 +11,7 @@ import msgspec
 
 from smg.sim.dialect import (
     TEXT,
+    TRANSCRIPTIONS,
     Answer,
     Control,
     Dialect,
@@ -218,6 +219,7 @@ VLLM = Dialect(
         "/classify": "classify",
         "/v1/classify": "classify",
         "/v1/decisions": "decisions",
+        "/v1/audio/transcriptions": TRANSCRIPTIONS,
     },
     control={
         ("GET", "/health"): Route(healthy),

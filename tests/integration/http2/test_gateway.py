@@ -8,6 +8,7 @@ import pytest
 
 from smg.fleet.spec import HttpPoolSpec, WorkerSpec
 from support.bodies import CHAT, chat, padded_chat
+from support.forms import FORM, file, form, model, parts_of
 
 
 async def openly(call):
@@ -237,3 +238,20 @@ async def test_an_attempt_that_a_worker_cuts_is_made_at_another(start_worker, ht
     gateway = await http2_gateway(broken, good)
     answers = [await gateway.chat(chat("hello")) for _ in range(4)]
     assert {(answer.status, answer.worker) for answer in answers} == {(200, good.url)}
+
+
+async def test_an_upload_that_was_kept_is_sent_at_the_windows_pace(start_worker, http2_gateway):
+    async def listens(call):
+        if call.path == "/health":
+            await call.answer(200)
+            return
+        await call.answer(200, json.dumps({"got": len(await call.read())}).encode())
+
+    worker = await start_worker(listens, initial_window_size=5000)
+    gateway = await http2_gateway(worker)
+    audio = bytes(3 * 1024 * 1024)
+    answer = await gateway.post("/v1/audio/transcriptions", form(file(audio), model()), [FORM])
+    assert answer.status == 200
+    (call,) = [call for call in worker.calls if call.path == "/v1/audio/transcriptions"]
+    assert answer.json["got"] == int(call.headers[b"content-length"]) == len(call.body)
+    assert parts_of(call.headers[b"content-type"].decode(), call.body)[-1] == ("file", "a.wav", audio)

@@ -16,7 +16,7 @@ from smg.control.rl import routes as rl
 from smg.errors import ERROR_KINDS
 from smg.fleet.registry import Registry
 from smg.services.readiness import Readiness
-from smg.serving.endpoints import decisions, forwarded
+from smg.serving.endpoints import decisions, forwarded, transcriptions
 from smg.sim import cli as sim
 from smg.telemetry.metrics import TABLE, Metrics, Row
 
@@ -66,7 +66,7 @@ def routes():
         *rl.routes(registry, None, None),
     ]
     return {(route.method, route.path.replace("{*", "{")) for route in own} | {
-        ("POST", endpoint.path) for endpoint in (*forwarded.ENDPOINTS, *decisions.ENDPOINTS)
+        ("POST", endpoint.path) for endpoint in (*forwarded.ENDPOINTS, *decisions.ENDPOINTS, *transcriptions.ENDPOINTS)
     }
 
 

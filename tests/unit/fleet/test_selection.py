@@ -323,7 +323,7 @@ def test_a_session_stays_with_its_worker():
 
 
 def restricted(*names):
-    return Fleet(*names, filters=(fleet_http, available), incapable="decisions_not_supported")
+    return Fleet(*names, filters=(fleet_http, available), incapable=("decisions_not_supported",))
 
 
 def test_a_selector_with_filters_of_its_own_places_only_on_those_who_can_serve():

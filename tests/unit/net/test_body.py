@@ -300,3 +300,54 @@ def test_without_its_sink_a_body_is_held_back_again():
     assert client.holds == 1
     assert worker.pieces == []
     assert worker.done == 0
+
+
+# --- piece by piece
+
+
+async def test_pieces_are_read_as_they_come():
+    body, client = new_body()
+    reading = asyncio.create_task(body.read_pieces())
+    await asyncio.sleep(0)
+    assert client.invited == 1
+    assert body.wanted
+    body.feed(b"a", 1.0)
+    body.feed(b"b", 1.0)
+    assert await reading == [b"a", b"b"]
+    assert not body.wanted
+    body.feed(b"c", 2.0)
+    body.finish()
+    assert await body.read_pieces() == [b"c"]
+    assert await body.read_pieces() == []
+
+
+async def test_between_two_pieces_the_client_is_held_back_by_what_is_unread_and_not_by_what_was():
+    body, client = new_body()
+    piece = b"x" * UNREAD_BYTES
+    body.feed(piece, 1.0)
+    assert not client.held
+    assert await body.read_pieces() == [piece]
+    body.feed(piece, 1.0)
+    assert not client.held
+    body.feed(b"x", 1.0)
+    assert client.held
+    assert await body.read_pieces() == [piece, b"x"]
+    assert not client.held
+
+
+async def test_a_reader_of_pieces_hears_of_a_body_that_fails():
+    body, _ = new_body()
+    reading = asyncio.create_task(body.read_pieces())
+    await asyncio.sleep(0)
+    body.fail(GatewayError("request_body_aborted", "x"))
+    with pytest.raises(GatewayError):
+        await reading
+    with pytest.raises(GatewayError):
+        await body.read_pieces()
+
+
+async def test_a_whole_body_is_one_piece():
+    body, _ = new_body(3)
+    body.put_whole(b"abc")
+    assert await body.read_pieces() == [b"abc"]
+    assert await body.read_pieces() == []

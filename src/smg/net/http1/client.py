@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
-from smg.net.body import RequestBody
+from smg.net.body import Upload
 from smg.net.http1.codec import (
     MAX_HEAD_BYTES,
     ChunkedDecoder,
@@ -79,7 +79,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._loop = loop
         self._waiter: asyncio.Future[Reply] | None = None
         self._reply: Reply | None = None
-        self._upload: RequestBody | None = None
+        self._upload: Upload | None = None
         self._buffer = b""
         self._decoder: ChunkedDecoder | None = None
         self._left = 0
@@ -93,9 +93,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     # --- one exchange
 
-    async def send(
-        self, request: bytes, deadline: float, body: RequestBody | None = None, content: bytes = b""
-    ) -> Reply:
+    async def send(self, request: bytes, deadline: float, body: Upload | None = None, content: bytes = b"") -> Reply:
         """Send a request and wait for the head of its answer. `deadline` is on the loop's clock, 0 for none.
 
         `content` is a large body, which is not worth copying behind its head. With `body`, `request` is only the head,

@@ -14,7 +14,7 @@ from functools import cache
 
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import Address
-from smg.net.body import RequestBody
+from smg.net.body import Upload
 from smg.net.http1.client import LostBeforeAnswer, UpstreamConnection
 from smg.net.reply import Reply
 
@@ -55,9 +55,7 @@ class Pool:
         self._closed = False
         self.resends = 0
 
-    async def call(
-        self, request: bytes, deadline: float, body: RequestBody | None = None, content: bytes = b""
-    ) -> Reply:
+    async def call(self, request: bytes, deadline: float, body: Upload | None = None, content: bytes = b"") -> Reply:
         """Send a request, then `content` or a piped `body`, and wait for the answer's head. Raises UpstreamError."""
         connection = self._take()
         if connection is None:

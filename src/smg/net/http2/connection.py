@@ -37,7 +37,7 @@ from h2.exceptions import H2Error
 from h2.settings import SettingCodes, Settings
 
 from smg.errors import GatewayError, UpstreamError
-from smg.net.body import RequestBody
+from smg.net.body import Upload
 from smg.net.http1.client import LostBeforeAnswer
 from smg.net.http1.codec import ProtocolError
 from smg.net.http2.failures import NeverSent, NotHttp2
@@ -141,9 +141,7 @@ class Connection(asyncio.Protocol):
 
     # --- exchanges
 
-    async def send(
-        self, fields: Fields, deadline: float, body: RequestBody | None = None, content: bytes = b""
-    ) -> Reply:
+    async def send(self, fields: Fields, deadline: float, body: Upload | None = None, content: bytes = b"") -> Reply:
         """Send a request and wait for the head of its answer. `deadline` is on the loop's clock, 0 for none.
 
         `fields` begin with the pseudo-headers; `content` or a piped `body` follow. Raises LostBeforeAnswer,

@@ -14,7 +14,7 @@ from functools import cache
 
 from smg.errors import UpstreamError, UpstreamTimeout, once_more
 from smg.net.address import Address
-from smg.net.body import RequestBody
+from smg.net.body import Upload
 from smg.net.http1.client import LostBeforeAnswer
 from smg.net.http1.pool import PoolOptions, unreachable
 from smg.net.http2.connection import Connection, StreamLimits
@@ -71,9 +71,7 @@ class Http2Pool:
         self._closed = False
         self.resends = 0
 
-    async def call(
-        self, fields: Fields, deadline: float, body: RequestBody | None = None, content: bytes = b""
-    ) -> Reply:
+    async def call(self, fields: Fields, deadline: float, body: Upload | None = None, content: bytes = b"") -> Reply:
         """Send a request, then `content` or a piped `body`, and wait for the answer's head.
 
         `fields` begin with the pseudo-headers, in lower case. Raises NotHttp2 if the worker does not speak it, and

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
-from smg.net.body import RequestBody
+from smg.net.body import Upload
 from smg.net.http1.codec import ResponseHead
 from smg.net.reply import Reply
 
@@ -74,7 +74,7 @@ class Stream:
         self.ended = True
         self.sent = True
         self._waiting_bytes = 0
-        self._body: RequestBody | None = None
+        self._body: Upload | None = None
         self._window_bytes = window_bytes
         self._due = 0
         self._held = False
@@ -105,7 +105,7 @@ class Stream:
         self.sent = False
         self._line.send_body(self)
 
-    def pipe(self, body: RequestBody, now: float) -> None:
+    def pipe(self, body: Upload, now: float) -> None:
         """Send the client's body as it comes."""
         self._body = body
         self.ended = self.sent = False

@@ -20,6 +20,7 @@ from smg.net.http1.pool import Pool, PoolOptions
 from smg.net.http2.failures import NotHttp2
 from smg.net.reply import Reply
 from smg.net.sweep import Sweeper, interval_for
+from smg.net.upload import SpooledUpload
 from smg.protocol.body import edit
 from smg.protocol.headers import FORWARDED_REQUEST_HEADERS, FORWARDED_REQUEST_PREFIX, forwarded
 from smg.serving.call import Call
@@ -33,6 +34,7 @@ log = get_logger("smg.serving.upstreams")
 # What tells an engine of several data-parallel ranks which of them is meant.
 RANK_MEMBER = "data_parallel_rank"
 _HTTP2_POOL = "smg.net.http2.pool:Http2Pool"
+JSON = b"application/json"
 # Below this a copy is cheaper than a second buffer for the kernel.
 JOIN_BYTES = 16 * 1024
 
@@ -83,19 +85,24 @@ class Link:
         """The request line and the headers that are the same for every call to a path."""
         head = self._heads.get(path)
         if head is None:
-            line, host = path.encode(), self._authority
-            head = b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: application/json\r\n" % (line, host)
-            self._heads[path] = head
+            head = self._heads[path] = self.head_of(path, JSON)
         return head
 
-    def fields(self, path: str, exchange: Exchange, length: int) -> list[tuple[bytes, bytes]]:
+    def head_of(self, path: str, content_type: bytes) -> bytes:
+        """The same for a body of another type."""
+        line, host = path.encode(), self._authority
+        return b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: %b\r\n" % (line, host, content_type)
+
+    def fields(
+        self, path: str, exchange: Exchange, length: int, content_type: bytes = JSON
+    ) -> list[tuple[bytes, bytes]]:
         """The header list of one call in HTTP/2."""
         fields = [
             (b":method", b"POST"),
             (b":scheme", self._scheme),
             (b":authority", self._authority),
             (b":path", path.encode()),
-            (b"content-type", b"application/json"),
+            (b"content-type", content_type),
             *[field for field in exchange.headers.items() if forwarded(field[0])],
         ]
         if self.authorization and b"authorization" not in exchange.headers:
@@ -205,14 +212,7 @@ class HttpUpstream:
                 return await self._send_http2(link, link.http2, path or call.endpoint.path, body, exchange, deadline)
             except NotHttp2 as error:
                 self._fall_back(worker, link, error)
-        parts = [link.head(path or call.endpoint.path)]
-        authorized = False
-        for name, value in exchange.headers.items():
-            if name in FORWARDED_REQUEST_HEADERS or name.startswith(FORWARDED_REQUEST_PREFIX):
-                parts.append(b"%b: %b\r\n" % (name, value))
-                authorized = authorized or name == b"authorization"
-        if not authorized:
-            parts.append(link.authorization)
+        parts = _head(link, link.head(path or call.endpoint.path), exchange)
         if body is None:
             parts.append(b"content-length: %d\r\n\r\n" % (exchange.body.length or 0))
             return await link.pool.call(b"".join(parts), deadline, exchange.body)
@@ -221,6 +221,21 @@ class HttpUpstream:
             return await link.pool.call(b"".join(parts), deadline, content=body)
         parts.append(body)
         return await link.pool.call(b"".join(parts), deadline)
+
+    async def send_upload(self, worker: Worker, call: Call, upload: SpooledUpload, exchange: Exchange) -> Reply:
+        """Send a body that was kept, piece by piece; otherwise as `send_body` does."""
+        link = self.link(worker)
+        deadline = self._loop.time() + (link.timeout_secs or self._request_timeout_secs)
+        path, length = call.endpoint.path, upload.length
+        if link.http2 is not None:
+            fields = link.fields(path, exchange, length, upload.content_type)
+            try:
+                return await link.http2.call(fields, deadline, upload)
+            except NotHttp2 as error:
+                self._fall_back(worker, link, error)
+        parts = _head(link, link.head_of(path, upload.content_type), exchange)
+        parts.append(b"content-length: %d\r\n\r\n" % length)
+        return await link.pool.call(b"".join(parts), deadline, upload)
 
     @staticmethod
     async def _send_http2(
@@ -238,3 +253,16 @@ class HttpUpstream:
         worker.http2 = False
         pool, link.http2 = link.http2, None
         self._retire(pool)
+
+
+def _head(link: Link, beginning: bytes, exchange: Exchange) -> list[bytes]:
+    """The beginning of a head, then the client's headers that go along and one credential."""
+    parts = [beginning]
+    authorized = False
+    for name, value in exchange.headers.items():
+        if name in FORWARDED_REQUEST_HEADERS or name.startswith(FORWARDED_REQUEST_PREFIX):
+            parts.append(b"%b: %b\r\n" % (name, value))
+            authorized = authorized or name == b"authorization"
+    if not authorized:
+        parts.append(link.authorization)
+    return parts
