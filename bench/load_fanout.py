@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 
 import uvloop
@@ -46,6 +47,10 @@ async def overhead_us(port: int, rounds: int, engine_ms: float) -> float:
     return (statistics.median(waits) - engine_ms / 1000) * 1e6
 
 
+def _the_same(client: StreamClient) -> StreamClient:
+    return client
+
+
 @asynccontextmanager
 async def running_streams(port: int, count: int) -> AsyncIterator[Tally]:
     """So many streams that begin anew whenever they end."""
@@ -54,7 +59,7 @@ async def running_streams(port: int, count: int) -> AsyncIterator[Tally]:
     request = wire.chat_request(port, wire.chat_body(stream=True))
     clients = [StreamClient(request, tally) for _ in range(count)]
     for client in clients:
-        await loop.create_connection(lambda client=client: client, "127.0.0.1", port)  # type: ignore[misc]
+        await loop.create_connection(partial(_the_same, client), "127.0.0.1", port)
     await asyncio.sleep(_STREAMS_SETTLE_SECS)
     yield tally
     for client in clients:

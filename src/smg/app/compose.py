@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from smg.app.admission import admission_of
@@ -68,6 +68,8 @@ from smg.serving.body_path import BodyPathOptions
 from smg.serving.call import Endpoint
 from smg.serving.dispatch import Dispatcher, Upstream
 from smg.serving.endpoints import decisions, forwarded, transcriptions
+from smg.serving.endpoints.forwarded import ForwardedEndpoint
+from smg.serving.endpoints.transcriptions import TranscriptionEndpoint
 from smg.serving.parse import Parser
 from smg.serving.upstreams.decisions import DecisionsUpstream
 from smg.serving.upstreams.http import HttpUpstream
@@ -80,7 +82,7 @@ from smg.telemetry.metrics import Metrics
 
 log = get_logger("smg.app")
 
-RoutesOf = Callable[[Parser, Dispatcher, CallAccounts, Sequence[Endpoint]], list[Route]]
+ServerOf = type[ForwardedEndpoint] | type[TranscriptionEndpoint]
 
 LOG_FLUSH_SECS = 0.1
 # An exchange that is cut ends within a few turns of the loop.
@@ -147,12 +149,12 @@ class Gateway:
         admission = self.admission = admission_of(settings, registry, metrics, fetcher)
 
         def served(
-            placer: Placer, upstream: Upstream, rows: Sequence[Endpoint], routes: RoutesOf = forwarded.routes
+            placer: Placer, upstream: Upstream, rows: Sequence[Endpoint], server: ServerOf = ForwardedEndpoint
         ) -> list[Route]:
             limit = settings.max_payload_size
             parser = Parser(registry, placer, _body_path(settings), _key_headers(settings), calls, admission.limits)
             dispatcher = Dispatcher(placer, upstream, _retry(settings), calls, limit, now, random.Random())
-            return routes(parser, dispatcher, calls, rows)
+            return [row.route(server(row, parser, dispatcher).serve) for row in rows]
 
         follow_fleet(registry, metrics, placing.sessions, self.upstream, calls)
         fleet_gauges(registry, metrics, placing.sessions, self.upstream)
@@ -162,7 +164,6 @@ class Gateway:
 
         accounts = self.accounts = HttpAccounts(metrics, logs.access)
         metrics.http_inflight_request_age_count.source(lambda: count_by_age(accounts.ages_secs()))
-        cors = Cors(settings.cors_allowed_origins) if settings.cors_allowed_origins else None
         rows = admission.guarded(
             [
                 *control_probes.routes(registry, self._readiness, fetcher, kinds),
@@ -183,14 +184,13 @@ class Gateway:
                     placing.transcriptions,
                     UploadUpstream(self.upstream),
                     transcriptions.ENDPOINTS,
-                    transcriptions.routes,
+                    TranscriptionEndpoint,
                 ),
             ]
         )
         ids = RequestIds(settings.request_id_headers)
-        notes = (request_id_filter(ids), *((cors.mark,) if cors is not None else ()))
-        preflight = cors.preflight if cors is not None else None
-        front = Front(RouteTable(rows), admission.filters, notes, accounts, admission.gate, preflight)
+        cors = Cors(settings.cors_allowed_origins) if settings.cors_allowed_origins else None
+        front = Front(RouteTable(rows), admission.filters, (request_id_filter(ids),), accounts, admission.gate, cors)
         self.server = Server(front, _limits(settings))
         metrics_front = Front(RouteTable(control_metrics.routes(metrics)), _NO_FILTERS, (), NoAccounts(), None)
         self.metrics_server = Server(metrics_front, Limits())

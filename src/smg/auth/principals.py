@@ -9,6 +9,9 @@ from typing import Any, Literal
 from smg.auth.digests import DigestTable
 from smg.config.control_plane_keys import Role
 
+REALM = "control-plane"
+"""What a credential is for, as a refusal names it."""
+
 Method = Literal["api_key", "jwt"]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 from smg.auth.keys import bearer_token, is_token
-from smg.auth.principals import ControlKeys, Principal
+from smg.auth.principals import REALM, ControlKeys, Principal
 from smg.errors import Forbidden, Unauthorized
 from smg.net.exchange import Exchange
 from smg.net.routes import Handler, Route
@@ -17,7 +17,7 @@ from smg.telemetry.logs import get_logger
 
 log = get_logger("smg.audit")
 
-REALM = "control-plane"
+_NOBODY = ("unknown", "none", "none")
 
 TokenCheck = Callable[[bytes], Awaitable[Principal]]
 """Tells whom a token is about; raises Unauthorized if it opens nothing."""
@@ -76,11 +76,12 @@ class ControlPlane:
     def _record(self, exchange: Exchange, principal: Principal | None, outcome: str) -> None:
         if not self._audit:
             return
+        name, kind, role = _NOBODY if principal is None else (principal.name, principal.method, principal.role)
         log.info(
             "control_plane_audit",
-            principal=principal.name if principal is not None else "unknown",
-            auth_method=principal.method if principal is not None else "none",
-            role=principal.role if principal is not None else "none",
+            principal=name,
+            auth_method=kind,
+            role=role,
             method=exchange.method,
             path=exchange.path,
             resource=exchange.route.path if exchange.route is not None else "",

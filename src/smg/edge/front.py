@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Protocol
 
+from smg.edge.cors import Cors
 from smg.errors import Forbidden, GatewayError, Unauthorized
 from smg.net.exchange import Exchange
 from smg.net.routes import Group, Route, RouteTable
@@ -49,7 +50,7 @@ class Accounts(Protocol):
 
 
 class Front:
-    """The handler of a listener. `preflight` answers browsers that ask before they send a page's request."""
+    """The handler of a listener. Without `cors`, browsers keep web pages of other origins out."""
 
     def __init__(
         self,
@@ -58,14 +59,14 @@ class Front:
         always: Sequence[Filter],
         accounts: Accounts,
         gate: Gate | None,
-        preflight: Callable[[Exchange], bool] | None = None,
+        cors: Cors | None = None,
     ) -> None:
         self._routes = routes
         self._filters = filters
-        self._always = always
+        self._always = always if cors is None else (*always, cors.mark)
         self._accounts = accounts
         self._gate = gate
-        self._preflight = preflight
+        self._cors = cors
 
     def __call__(self, exchange: Exchange) -> Coroutine[None, None, None] | None:
         """Serve an exchange: at once, or by the coroutine returned."""
@@ -85,7 +86,7 @@ class Front:
 
     def _run_at_once(self, exchange: Exchange, route: Route | None) -> None:
         if route is None:
-            if self._preflight is not None and self._preflight(exchange):
+            if self._cors is not None and self._cors.preflight(exchange):
                 return
             raise self._unrouted(exchange)
         for check in self._filters[route.group]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from smg.auth.principals import Principal
+from smg.auth.principals import REALM, Principal
 from smg.auth.tokens import TokenError, TokenVerifier, read_token
 from smg.errors import Unauthorized
 from smg.services.signing_keys import SigningKeys
-
-REALM = "control-plane"
 
 
 class IssuedTokens:

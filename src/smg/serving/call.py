@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from smg.fleet.hints import NO_HINTS, Hints
 from smg.fleet.worker import Worker
+from smg.net.routes import Handler, Route
 from smg.net.upload import SpooledUpload
 from smg.protocol.requests import Request
 from smg.services.tenant_limits import Charge
@@ -16,7 +17,7 @@ UNSERVED_MODEL = "other"
 
 
 class Endpoint(NamedTuple):
-    """One inference route that forwards JSON to a worker's route of the same path.
+    """One inference route, which has the same path at the workers.
 
     `name` is its label in metrics, `kind` the request type its body is parsed as, `id_prefix` begins generated request
     ids, `may_stream_body` says that large bodies can pass through unparsed, and `splits` that a prefill/decode pair can
@@ -29,6 +30,10 @@ class Endpoint(NamedTuple):
     id_prefix: str = "req-"
     may_stream_body: bool = False
     splits: bool = True
+
+    def route(self, handler: Handler) -> Route:
+        """The row of the route table."""
+        return Route("POST", self.path, handler, "serving", self.id_prefix)
 
 
 class Call:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from smg.errors import PlacementError, UpstreamError
+from smg.errors import GatewayError, PlacementError, UpstreamError
 from smg.fleet.placement import Placement, Placer
 from smg.fleet.retry import RetryOptions
 from smg.fleet.statuses import ELSEWHERE_STATUSES
@@ -77,12 +78,21 @@ class Dispatcher:
         self._rng = rng
 
     async def run(self, exchange: Exchange, call: Call) -> None:
-        """Serve a call to its last byte. Raises GatewayError when no worker's answer can be given."""
+        """Serve a call to its last byte, and keep its accounts. Raises GatewayError when no answer can be given."""
+        duration = self._accounts.began(call)
         attempts = Attempts(self._retry.max_attempts if call.body is not None else 1)
-        while not await self._attempt(exchange, call, attempts):
-            delay_secs = self._retry.delay_secs(attempts.made - 1, self._rng)
-            self._accounts.retried(call, attempts.made, delay_secs)
-            await asyncio.sleep(delay_secs)
+        try:
+            while not await self._attempt(exchange, call, attempts):
+                delay_secs = self._retry.delay_secs(attempts.made - 1, self._rng)
+                self._accounts.retried(call, attempts.made, delay_secs)
+                await asyncio.sleep(delay_secs)
+        except (PlacementError, UpstreamError):
+            raise  # the attempt has counted these
+        except GatewayError as error:
+            self._accounts.refused(call, error)
+            raise
+        finally:
+            duration.observe(time.perf_counter() - exchange.started_at)
 
     async def _attempt(self, exchange: Exchange, call: Call, attempts: Attempts) -> bool:
         """One attempt; True when the client has its answer, False when another attempt should be made."""

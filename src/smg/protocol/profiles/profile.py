@@ -20,7 +20,7 @@ _NULL = b"null"
 _raws = msgspec.json.Decoder(list[Raw])
 
 
-@dataclass(slots=False)
+@dataclass
 class Draft:
     """A chat on its way to the worker: as it was read, the body it was read from, and the edits made to that so far.
 

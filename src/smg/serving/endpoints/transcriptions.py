@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
-from collections.abc import Sequence
 
-from smg.errors import GatewayError, PlacementError, UpstreamError
 from smg.net.exchange import Exchange
-from smg.net.routes import Route
 from smg.net.spool import Spool
 from smg.net.upload import SpooledUpload
 from smg.protocol.multipart import Data, FormReader, boundary_of, render
 from smg.protocol.requests import Request
 from smg.protocol.transcriptions import FIELDS, FILE, Transcription, transcription_of
-from smg.serving.accounts import CallAccounts
 from smg.serving.call import Call, Endpoint
 from smg.serving.dispatch import Dispatcher
 from smg.serving.parse import Parser
@@ -34,11 +29,10 @@ ENDPOINTS = (Endpoint("audio_transcriptions", "/v1/audio/transcriptions", Reques
 class TranscriptionEndpoint:
     """Serves the route: read, check, rebuild, dispatch."""
 
-    def __init__(self, endpoint: Endpoint, parser: Parser, dispatcher: Dispatcher, accounts: CallAccounts) -> None:
+    def __init__(self, endpoint: Endpoint, parser: Parser, dispatcher: Dispatcher) -> None:
         self._endpoint = endpoint
         self._parser = parser
         self._dispatcher = dispatcher
-        self._accounts = accounts
 
     async def serve(self, exchange: Exchange) -> None:
         """Serve one exchange to the last byte of its answer. The file is gone afterwards, however it ends."""
@@ -49,23 +43,11 @@ class TranscriptionEndpoint:
             call = self._parser.unread(exchange, self._endpoint, asked.model, asked.prompt, stream=asked.stream)
             upload = call.upload = _rebuilt(asked, call, spool)
             try:
-                await self._dispatch(exchange, call)
+                await self._dispatcher.run(exchange, call)
             finally:
                 upload.close()
         finally:
             spool.close()
-
-    async def _dispatch(self, exchange: Exchange, call: Call) -> None:
-        duration = self._accounts.began(call)
-        try:
-            await self._dispatcher.run(exchange, call)
-        except (PlacementError, UpstreamError):
-            raise  # the dispatch loop has counted these
-        except GatewayError as error:
-            self._accounts.refused(call, error)
-            raise
-        finally:
-            duration.observe(time.perf_counter() - exchange.started_at)
 
 
 async def _receive(exchange: Exchange, reader: FormReader, spool: Spool) -> Transcription:
@@ -86,19 +68,3 @@ def _rebuilt(asked: Transcription, call: Call, spool: Spool) -> SpooledUpload:
     boundary = secrets.token_hex(20).encode()  # not to be guessed by whoever made the file
     opening, closing = render(asked.fields_for(call.model or asked.model), FILE, asked.file, boundary)
     return SpooledUpload(b"multipart/form-data; boundary=" + boundary, opening, spool, closing)
-
-
-def routes(
-    parser: Parser, dispatcher: Dispatcher, accounts: CallAccounts, endpoints: Sequence[Endpoint]
-) -> list[Route]:
-    """The routes of rows."""
-    return [
-        Route(
-            "POST",
-            endpoint.path,
-            TranscriptionEndpoint(endpoint, parser, dispatcher, accounts).serve,
-            "serving",
-            endpoint.id_prefix,
-        )
-        for endpoint in endpoints
-    ]
