@@ -1,5 +1,4 @@
-"""Where an upload waits whose end must be seen before its beginning can be sent: in memory while it is small, then in a
-temporary file without a name.
+"""Where bytes wait that cannot be sent yet: in memory while they are few, then in a temporary file without a name.
 
 The file is written and read in pieces, by threads, so that a slow disk holds up nobody else. It is gone as soon as it
 is closed, and with the process whatever happens to that.
@@ -29,7 +28,7 @@ T = TypeVar("T")
 
 
 class Spool:
-    """The bytes of one upload. One call at a time; `close` may come at any moment."""
+    """The bytes of one upload, or of one report. One call at a time; `close` may come at any moment."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self.size = 0
@@ -38,11 +37,6 @@ class Spool:
         self._fd = -1
         self._job: asyncio.Future[Any] | None = None
         self._closed = False
-
-    @property
-    def on_disk(self) -> bool:
-        """Whether there is a file."""
-        return self._fd >= 0
 
     async def write(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Append; the caller waits until the pieces are taken. Raises GatewayError when the disk does not take them."""
@@ -106,5 +100,5 @@ def _write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
 
 
 def _failure(reason: str) -> GatewayError:
-    log.error("an upload cannot be kept in a temporary file", folder=tempfile.gettempdir(), reason=reason)
+    log.error("a temporary file cannot be used", folder=tempfile.gettempdir(), reason=reason)
     return GatewayError("internal_error", "the gateway could not keep the upload")

@@ -172,11 +172,23 @@ async def test_what_broke_an_answer_keeps_none_of_its_readers(reply, way):
     assert error.__traceback__ is None
 
 
-async def test_an_answer_that_was_waited_for_leaves_nothing_for_the_collector():
+async def pumped(reply):
+    """Read an answer as control calls do: by somebody who has the answer too."""
+    pieces = []
+
+    def write(piece, _answer=reply):
+        pieces.append(piece)
+
+    await reply.pump(write)
+    return b"".join(pieces)
+
+
+@pytest.mark.parametrize("way", [lambda reply: reply.read(100), pumped])
+async def test_an_answer_that_was_waited_for_leaves_nothing_for_the_collector(way):
     connection = Connection()
     left = weakref.ref(connection)
     reply = Reply(ResponseHead(200, [], http10=False), connection)
-    reading = asyncio.ensure_future(reply.read(100))
+    reading = asyncio.ensure_future(way(reply))
     await asyncio.sleep(0)
     gc.disable()
     try:

@@ -24,7 +24,7 @@ async def test_what_is_written_reads_back_from_memory_or_disk(memory_bytes):
     for piece in PIECES:
         await spool.write([piece])
     assert spool.size == len(WHOLE)
-    assert spool.on_disk is (memory_bytes < len(WHOLE))
+    assert (spool._fd >= 0) is (memory_bytes < len(WHOLE))
     found = [await spool.read(at, 7) for at in range(0, spool.size, 7)]
     assert b"".join(found) == WHOLE
     assert await spool.read(spool.size, 7) == b""

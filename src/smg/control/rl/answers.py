@@ -7,7 +7,7 @@ it; then its bytes go into the envelope as they came, so that numbers keep their
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import accumulate
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from smg.control.rl.kept import Kept
 from smg.control.rl.refusals import Refusal
-from smg.control.rl.spool import Spooled
 from smg.fleet.worker import Worker
 from smg.net.capture import Captured
 
@@ -41,12 +41,11 @@ class Answered:
     worker: Worker
     status: int
     latency_ms: int
-    envelope: bytes | Spooled
+    envelope: bytes | Kept
 
-    @property
-    def text(self) -> bytes:
+    async def text(self) -> bytes:
         """The envelope, wherever it is."""
-        return self.envelope if isinstance(self.envelope, bytes) else self.envelope.read()
+        return self.envelope if isinstance(self.envelope, bytes) else await self.envelope.read()
 
     @property
     def good(self) -> bool:
@@ -147,7 +146,7 @@ class Report:
         """Whether it is better sent in pieces."""
         return any(isinstance(outcome, Answered) and len(outcome.envelope) > LARGE_BYTES for outcome in self.outcomes)
 
-    def pieces(self) -> Iterator[bytes]:
+    async def pieces(self) -> AsyncIterator[bytes]:
         """The report as JSON, piece by piece, its parts in the order of worker ids."""
         outcomes = sorted(self.outcomes, key=lambda outcome: outcome.worker.id)
         yield b'{"results":{'
@@ -155,7 +154,7 @@ class Report:
         for outcome in outcomes:
             if isinstance(outcome, Answered):
                 yield b"%b%b:" % (comma, msgspec.json.encode(outcome.worker.id))
-                yield outcome.text
+                yield await outcome.text()
                 comma = b","
         rest = {
             "failed": [row for outcome in outcomes if (row := _failed_row(outcome)) is not None],

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 
 from smg.control.rl.accounts import ControlAccounts, Result
 from smg.control.rl.answers import LARGE_BYTES, Answered, Failed, Outcome, answered
+from smg.control.rl.kept import Keeper
 from smg.control.rl.refusals import Refusal
-from smg.control.rl.spool import Spool
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.fleet.worker import Worker
 from smg.net.address import Address, address_of
@@ -101,19 +101,19 @@ class ControlCaller:
         self._listeners.append(listener)
 
     async def call_all(
-        self, workers: Sequence[Worker], request: ControlRequest, spool: Spool, outcomes: list[Outcome]
+        self, workers: Sequence[Worker], request: ControlRequest, keeper: Keeper, outcomes: list[Outcome]
     ) -> None:
         """Call every worker once; a call that ends makes room for the next. Outcomes join the list in the order in
-        which they come, and what was answered is in the spool.
+        which they come, and large answers go to the keeper.
         """
         waiting = iter(workers)
 
         async def call_on() -> None:
             for worker in waiting:
-                outcome = await self.call(worker, request)
-                if isinstance(outcome, Answered) and len(outcome.envelope) > LARGE_BYTES:
-                    outcome = replace(outcome, envelope=spool.keep(outcome.text))
+                outcome, place = await self.call(worker, request), len(outcomes)
                 outcomes.append(outcome)
+                if isinstance(outcome, Answered) and len(outcome.envelope) > LARGE_BYTES:
+                    outcomes[place] = replace(outcome, envelope=await keeper.keep(await outcome.text()))
 
         async with asyncio.TaskGroup() as runners:
             for _ in range(min(self._options.window, len(workers))):

@@ -6,8 +6,10 @@ the request go along: never a credential, since the engine gets its worker's own
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from http import HTTPMethod, HTTPStatus
 from typing import Final
 from urllib.parse import unquote
@@ -17,9 +19,9 @@ import msgspec
 from smg.control.rl.accounts import ControlAccounts
 from smg.control.rl.answers import Answered, Outcome, Report
 from smg.control.rl.caller import ControlCaller, ControlRequest
+from smg.control.rl.kept import Keeper
 from smg.control.rl.refusals import Refusal, RepeatedSelector
 from smg.control.rl.rows import discovery_row
-from smg.control.rl.spool import Spool
 from smg.control.rl.targeting import engine_path, engine_query, selector_of, selector_text
 from smg.fleet.registry import Registry
 from smg.fleet.targets import Target, ranks_of, selected, targets
@@ -29,6 +31,9 @@ from smg.net.routes import Handler, Route
 
 PROTOCOL_VERSION: Final = 1
 """Of the contract of these routes; it changes with what breaks clients."""
+
+LONGEST_STANDSTILL_SECS: Final = 60.0
+"""How long a trainer may take none of a large report."""
 
 _ROOT = "/v1/rl"
 _ONE = f"{_ROOT}/workers/{{id}}/engine/{{*path}}"
@@ -118,7 +123,7 @@ class _ControlPlane:
             refusal = outcome.refusal
             named = {"worker_id": worker.id, "url": worker.url} | refusal.context
             raise Refusal(refusal.code, refusal.message, **named)
-        exchange.answer(outcome.status, outcome.text)
+        exchange.answer(outcome.status, await outcome.text())
 
     async def call_all(self, exchange: Exchange) -> None:
         """A report of what every matching engine answered, when the last one has."""
@@ -132,8 +137,8 @@ class _ControlPlane:
             raise Refusal("no_workers_match", f"no worker matches the selector `{text}`", selector=text)
         outcomes: list[Outcome] = []
         try:
-            with Spool() as spool:
-                await self._caller.call_all(workers, request, spool, outcomes)
+            with closing(Keeper()) as keeper:
+                await self._caller.call_all(workers, request, keeper, outcomes)
                 report = Report(outcomes)
                 self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
                 await _send(exchange, report)
@@ -149,15 +154,23 @@ class _ControlPlane:
 
 
 async def _send(exchange: Exchange, report: Report) -> None:
-    """Answer with a report; a large one is sent as fast as the client takes it, and never lies in memory as a whole."""
+    """Answer with a report; a large one is sent as fast as the client takes it, and never lies in memory as a whole.
+
+    A client that takes nothing for long is cut off.
+    """
     if not report.is_large:
-        exchange.answer(report.status, b"".join(report.pieces()))
+        exchange.answer(report.status, b"".join([piece async for piece in report.pieces()]))
         return
     exchange.start(report.status, b"application/json")
-    for piece in report.pieces():
-        exchange.write(piece)
-        await exchange.drain()
-    exchange.end()
+    try:
+        async for piece in report.pieces():
+            exchange.write(piece)
+            async with asyncio.timeout(LONGEST_STANDSTILL_SECS):
+                await exchange.drain()
+    except TimeoutError:
+        exchange.abort()
+    else:
+        exchange.end()
 
 
 async def _request(exchange: Exchange, path: str) -> ControlRequest:

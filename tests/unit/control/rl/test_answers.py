@@ -12,10 +12,15 @@ from smg.fleet.worker import Worker
 from smg.net.capture import Captured
 
 
+async def whole(report):
+    """A report as it arrives."""
+    return b"".join([piece async for piece in report.pieces()])
+
+
 @pytest.fixture
 def envelope(make_worker, captured, show):
     def of(*args, **options):
-        return show(answered(make_worker(), captured(*args, **options), 7).text)
+        return show(answered(make_worker(), captured(*args, **options), 7).envelope)
 
     return of
 
@@ -58,7 +63,7 @@ def test_what_is_not(kind):
 
 def test_json_keeps_its_spelling(make_worker, captured):
     body = b'{"n":1.50,"big":123456789012345678901234567890,"n":"\\u00e9"}'
-    assert b'"body":' + body + b"}" in answered(make_worker(), captured(200, body), 0).text
+    assert b'"body":' + body + b"}" in answered(make_worker(), captured(200, body), 0).envelope
 
 
 @pytest.mark.parametrize(
@@ -160,7 +165,7 @@ def test_what_is_readable_is_what_a_strict_reader_takes_whole(document):
 )
 def test_whatever_an_engine_answers_the_envelope_is_json(body, kind, truncated):
     worker = Worker("a", "http://a", "http://a", Breaker(BreakerOptions()))
-    row = json.loads(answered(worker, Captured(200, kind, body, truncated), 0).text)
+    row = json.loads(answered(worker, Captured(200, kind, body, truncated), 0).envelope)
     assert set(row) - {"body_truncated"} == {"worker_id", "url", "status", "latency_ms", "body"}
     if truncated or kind != b"application/json":
         assert row["body"] == body.decode("utf-8", "replace")
@@ -192,10 +197,10 @@ def report(make_worker, captured):
     return of
 
 
-def test_a_fan_out_in_which_everybody_did_well_is_complete(report, show):
+async def test_a_fan_out_in_which_everybody_did_well_is_complete(report, show):
     done = report(b=200, a=204)
     assert (done.status, done.total, done.succeeded, done.complete) == (200, 2, 2, True)
-    body = show(b"".join(done.pieces()))
+    body = show(await whole(done))
     assert (list(body), list(body["results"]), body["failed"]) == (
         ["results", "failed", "total", "succeeded"],
         ["a", "b"],
@@ -208,9 +213,9 @@ def test_one_that_did_not_makes_it_partial(report, result):
     assert report(a=200, b=result).status == report(a=result).status == 207
 
 
-def test_failures_are_sorted_and_those_that_answered_are_among_the_results(report, show, make_worker):
+async def test_failures_are_sorted_and_those_that_answered_are_among_the_results(report, show, make_worker):
     done = report(c=500, b="upstream_unreachable", d=200, a="upstream_timeout")
-    body = show(b"".join(done.pieces()))
+    body = show(await whole(done))
     assert body["failed"] == [
         {"worker_id": "a", "url": "http://a", "error": "upstream_timeout", "message": "why"},
         {"worker_id": "b", "url": "http://b", "error": "upstream_unreachable", "message": "why"},
@@ -220,8 +225,8 @@ def test_failures_are_sorted_and_those_that_answered_are_among_the_results(repor
     assert (body["total"], body["succeeded"]) == (4, 1)
 
 
-def test_what_goes_with_a_code_is_in_its_row(make_worker, show):
+async def test_what_goes_with_a_code_is_in_its_row(make_worker, show):
     refusal = Refusal("unsupported_connection_mode", "no", connection_mode="grpc")
-    (row,) = show(b"".join(Report([Failed(make_worker(), refusal)]).pieces()))["failed"]
+    (row,) = show(await whole(Report([Failed(make_worker(), refusal)])))["failed"]
     assert row["connection_mode"] == "grpc"
     assert "status" not in row

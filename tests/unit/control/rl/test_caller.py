@@ -1,11 +1,12 @@
 import asyncio
 import ssl
+from contextlib import closing
 
 import pytest
 
 from smg.control.rl.answers import LARGE_BYTES, Answered, Failed
 from smg.control.rl.caller import ControlCaller, ControlOptions, ControlRequest, FinishedCall, outgoing
-from smg.control.rl.spool import Spool
+from smg.control.rl.kept import Keeper
 from smg.fleet.spec import HttpPoolSpec, WorkerSpec
 from smg.net.capture import Captured, Outgoing
 
@@ -15,8 +16,8 @@ PAUSE = ControlRequest("POST", "pause", body=b"{}")
 async def all_called(caller, workers, request):
     """What came of a call to every worker."""
     outcomes = []
-    with Spool() as spool:
-        await caller.call_all(workers, request, spool, outcomes)
+    with closing(Keeper()) as keeper:
+        await caller.call_all(workers, request, keeper, outcomes)
     return outcomes
 
 
