@@ -1,20 +1,13 @@
 """A gateway in front of SGLang engines that answer as a test says, and the requests to it."""
 
 import json
-from contextlib import AsyncExitStack
 
 import pytest
-import uvloop
 
 from support.bodies import MODEL
-from support.calm import calm_loop
 from support.stage import Stage
 
 DECISIONS = "/v1/decisions"
-
-
-def pytest_asyncio_loop_factories(config, item):
-    return {"uvloop": uvloop.new_event_loop}
 
 
 class Courtroom(Stage):
@@ -36,10 +29,8 @@ class Courtroom(Stage):
 
 
 @pytest.fixture
-async def stage():
-    """Engines and gateways; at the end everything is at rest and nothing went wrong unseen."""
-    async with calm_loop(), AsyncExitStack() as stack:
-        yield Courtroom(stack)
+def stage_type():
+    return Courtroom
 
 
 class Decisions:

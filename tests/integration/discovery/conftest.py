@@ -6,16 +6,11 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-import uvloop
 
 from support.calm import calm_loop
 from support.waiting import until
 
 GONE = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old resource version"}
-
-
-def pytest_asyncio_loop_factories(config, item):
-    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ import json
 from contextlib import AsyncExitStack
 
 import pytest
-import uvloop
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
@@ -29,10 +28,6 @@ from support.stage import Stage
 from support.waiting import until, within
 
 PREFACE = b"PRI "
-
-
-def pytest_asyncio_loop_factories(config, item):
-    return {"uvloop": uvloop.new_event_loop}
 
 
 class Call:

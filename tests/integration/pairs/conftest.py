@@ -1,25 +1,10 @@
-"""A stage for each test, and gateways in front of prefill/decode pairs on it."""
+"""Gateways in front of prefill/decode pairs on the stage."""
 
 import asyncio
-from contextlib import AsyncExitStack
 
 import pytest
-import uvloop
 
-from support.calm import calm_loop
-from support.stage import Stage
 from support.waiting import until
-
-
-def pytest_asyncio_loop_factories(config, item):
-    return {"uvloop": uvloop.new_event_loop}
-
-
-@pytest.fixture
-async def stage():
-    """Engines and gateways; at the end everything is at rest and nothing went wrong unseen."""
-    async with calm_loop(), AsyncExitStack() as stack:
-        yield Stage(stack)
 
 
 def listed(engines):

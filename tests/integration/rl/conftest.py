@@ -1,19 +1,12 @@
 """A stage for each test, and the words of a trainer that works through the control plane."""
 
-from contextlib import AsyncExitStack
 from urllib.parse import quote
 
 import pytest
-import uvloop
 
-from support.calm import calm_loop
 from support.stage import Stage
 
 ROOT = "/v1/rl"
-
-
-def pytest_asyncio_loop_factories(config, item):
-    return {"uvloop": uvloop.new_event_loop}
 
 
 class ControlStage(Stage):
@@ -24,10 +17,8 @@ class ControlStage(Stage):
 
 
 @pytest.fixture
-async def stage():
-    """Engines and gateways; at the end everything is at rest and nothing went wrong unseen."""
-    async with calm_loop(), AsyncExitStack() as stack:
-        yield ControlStage(stack)
+def stage_type():
+    return ControlStage
 
 
 class Trainer:

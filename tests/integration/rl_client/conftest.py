@@ -4,7 +4,7 @@ import asyncio
 import json
 import socket
 import ssl
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
@@ -13,7 +13,6 @@ import uvloop
 
 from smg.rl import RL, aio, paused
 from support.calm import calm_loop
-from support.stage import Stage
 from support.waiting import until, within
 
 _READ_LIMIT_BYTES = 1 << 20
@@ -21,13 +20,6 @@ _READ_LIMIT_BYTES = 1 << 20
 
 def pytest_asyncio_loop_factories(config, item):
     return {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
-
-
-@pytest.fixture
-async def stage():
-    """Engines and gateways; at the end everything is at rest and nothing went wrong unseen."""
-    async with calm_loop(), AsyncExitStack() as stack:
-        yield Stage(stack)
 
 
 # --- the twins

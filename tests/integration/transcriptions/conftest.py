@@ -3,7 +3,6 @@
 from contextlib import AsyncExitStack
 
 import pytest
-import uvloop
 
 from support.calm import calm_loop
 from support.forms import FORM
@@ -12,10 +11,6 @@ from support.stage import Stage
 from support.waiting import until
 
 PATH = "/v1/audio/transcriptions"
-
-
-def pytest_asyncio_loop_factories(config, item):
-    return {"uvloop": uvloop.new_event_loop}
 
 
 class Studio(Stage):
