@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smg.config.derived import effective_prometheus_host, guards_control_plane
-from smg.config.forms import is_loopback
+from smg.config.hosts import is_loopback
 from smg.config.settings import Settings
 
 

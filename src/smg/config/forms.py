@@ -8,10 +8,11 @@ shown.
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv6Address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from smg.config.hosts import is_confidential
 from smg.config.options import Form
 
 # The token of RFC 9110, section 5.6.2: what a header name is made of.
@@ -162,25 +163,6 @@ def _model_id_source_complaint(text: str) -> str | None:
     if text == "namespace" or (kind in {"label", "annotation"} and _LABEL_NAME.fullmatch(name)):
         return None
     return "must be namespace, label:<name> or annotation:<name>"
-
-
-def is_confidential(url: str) -> bool:
-    """Whether what is fetched from a URL can be believed: it comes over TLS, or from this machine."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address, without brackets, is this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _issuer_complaint(text: str) -> str | None:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from smg.auth.key_set import KeySet, SigningKey, read_key_set
-from smg.config.forms import is_confidential, is_loopback
+from smg.config.hosts import is_confidential, is_loopback
 from smg.errors import UpstreamError
 from smg.net.fetch import Fetcher
 from smg.telemetry.logs import get_logger
