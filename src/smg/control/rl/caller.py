@@ -110,17 +110,14 @@ class ControlCaller:
 
         async def call_on() -> None:
             for worker in waiting:
-                outcome, place = await self.call(worker, request), len(outcomes)
-                outcomes.append(outcome)
-                if isinstance(outcome, Answered) and len(outcome.envelope) > LARGE_BYTES:
-                    outcomes[place] = replace(outcome, envelope=await keeper.keep(await outcome.text()))
+                outcomes.append(await self.call(worker, request, keeper))  # noqa: PERF401  they come one by one
 
         async with asyncio.TaskGroup() as runners:
             for _ in range(min(self._options.window, len(workers))):
                 runners.create_task(call_on())
 
-    async def call(self, worker: Worker, request: ControlRequest) -> Outcome:
-        """Call one worker."""
+    async def call(self, worker: Worker, request: ControlRequest, keeper: Keeper | None = None) -> Outcome:
+        """Call one worker. A large answer goes to the keeper, if there is one."""
         mode = worker.connection_mode
         if mode != "http":
             return _failed(
@@ -137,7 +134,7 @@ class ControlCaller:
             outcome: Outcome = _unanswered(worker, error)
         else:
             took_secs = time.perf_counter() - started
-            outcome = await self._read(worker, captured, int(took_secs * 1000))
+            outcome = await self._read(worker, captured, int(took_secs * 1000), keeper)
         self._ended(outcome, request, took_secs)
         return outcome
 
@@ -150,15 +147,18 @@ class ControlCaller:
         call = outgoing(worker, request)
         return await self._send(address, call, limits, http2=worker.http2, tls=self._tls_of(worker))
 
-    async def _read(self, worker: Worker, captured: Captured, latency_ms: int) -> Answered:
-        """Wrap an answer. Reading a large one takes a while, so one is read at a time, and everybody else has a turn in
-        between: a fan-out's answers may all be here at once.
+    async def _read(self, worker: Worker, captured: Captured, latency_ms: int, keeper: Keeper | None) -> Answered:
+        """Wrap an answer. Reading a large one takes a while and a copy, so one is read and kept at a time, and
+        everybody else has a turn in between: a fan-out's answers may all be here at once.
         """
         if len(captured.body) <= LARGE_BYTES:
             return answered(worker, captured, latency_ms)
         async with self._reading:
             await asyncio.sleep(0)
-            return answered(worker, captured, latency_ms)
+            outcome = answered(worker, captured, latency_ms)
+            if keeper is None:
+                return outcome
+            return replace(outcome, envelope=await keeper.keep(await outcome.text()))
 
     def _ended(self, outcome: Outcome, request: ControlRequest, took_secs: float) -> None:
         worker = outcome.worker

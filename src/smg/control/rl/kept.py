@@ -1,4 +1,4 @@
-"""Where the answers of a fan-out wait for the last one: in memory, and beyond a bound in a file.
+"""Where the large answers of a fan-out wait for the last one: in memory, and beyond a bound in a file.
 
 The report cannot begin before all outcomes are known, and a fan-out may have any number of targets. So what it takes in
 memory depends on the bound and on the calls under way, and not on the fleet.
@@ -6,7 +6,6 @@ memory depends on the bound and on the calls under way, and not on the fleet.
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,12 +37,11 @@ class Kept:
 
 
 class Keeper:
-    """Keeps the answers of one fan-out until it is closed."""
+    """Keeps the answers of one fan-out until it is closed. One call at a time."""
 
     def __init__(self, max_memory_bytes: int = MAX_MEMORY_BYTES) -> None:
         self._room = max_memory_bytes
         self._spool = Spool(memory_bytes=0)
-        self._one_by_one = asyncio.Lock()
         self._full = False
 
     async def keep(self, data: bytes) -> bytes | Kept:
@@ -51,13 +49,12 @@ class Keeper:
         if len(data) <= self._room or self._full:
             self._room -= len(data)
             return data
-        async with self._one_by_one:
-            kept = Kept(self._spool, self._spool.size, len(data))
-            try:
-                await self._spool.write([data])
-            except GatewayError:  # a full disk costs memory, and nobody's answer
-                self._full = True
-                return data
+        kept = Kept(self._spool, self._spool.size, len(data))
+        try:
+            await self._spool.write([data])
+        except GatewayError:  # a full disk costs memory, and nobody's answer
+            self._full = True
+            return data
         return kept
 
     def close(self) -> None:

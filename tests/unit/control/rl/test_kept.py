@@ -1,4 +1,3 @@
-import asyncio
 import errno
 import os
 from contextlib import ExitStack, closing
@@ -33,13 +32,6 @@ async def test_a_piece_may_come_after_another_was_read(new_keeper):
     assert await text(first) == b"first"
     second = await keeper.keep(b"second")
     assert (await text(first), await text(second)) == (b"first", b"second")
-
-
-async def test_pieces_that_come_together_do_not_mix(new_keeper):
-    keeper = new_keeper(0)
-    pieces = [bytes([65 + number]) * 1000 for number in range(20)]
-    kept = await asyncio.gather(*map(keeper.keep, pieces))
-    assert [await text(one) for one in kept] == pieces
 
 
 async def test_a_full_disk_costs_memory_and_no_answer(new_keeper, monkeypatch):
