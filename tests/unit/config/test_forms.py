@@ -15,12 +15,11 @@ from smg.config.forms import (
     SELECTOR,
     URL_PATH,
     WORKER_URL,
-    is_confidential,
-    is_loopback,
     split_alias,
     split_prefill,
     split_selector,
 )
+from smg.config.hosts import is_confidential
 
 
 @pytest.mark.parametrize(
@@ -262,24 +261,6 @@ def test_an_issuer_that_cannot_be_believed_is_told_why(url, word):
     assert complaint is not None
     assert word in complaint
     assert "hush" not in complaint
-
-
-@pytest.mark.parametrize(
-    ("host", "is_local"),
-    [
-        ("localhost", True),
-        ("127.0.0.1", True),
-        ("127.255.0.9", True),
-        ("::1", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("10.0.0.1", False),
-        ("localhost.example", False),
-        ("", False),
-    ],
-)
-def test_this_machine_is_known_by_name_and_by_address(host, is_local):
-    assert is_loopback(host) is is_local
 
 
 @pytest.mark.parametrize(
