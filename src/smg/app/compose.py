@@ -10,6 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from smg.app.admission import admission_of
@@ -51,6 +52,7 @@ from smg.net.fetch import Fetcher
 from smg.net.http1.pool import PoolOptions
 from smg.net.http1.server import Limits, Server
 from smg.net.routes import Group, Route, RouteTable
+from smg.net.tunnel import Tunnels
 from smg.protocol.hints import KEY_HEADER
 from smg.protocol.request_ids import RequestIds
 from smg.services.discovery.sources import discovery_of
@@ -67,11 +69,12 @@ from smg.serving.accounts import CallAccounts, PairAccounts
 from smg.serving.body_path import BodyPathOptions
 from smg.serving.call import Endpoint
 from smg.serving.dispatch import Dispatcher, Upstream
-from smg.serving.endpoints import decisions, forwarded, transcriptions
+from smg.serving.endpoints import decisions, forwarded, realtime, realtime_http, transcriptions
 from smg.serving.parse import Parser
 from smg.serving.upstreams.decisions import DecisionsUpstream
 from smg.serving.upstreams.http import HttpUpstream
 from smg.serving.upstreams.pair import PairUpstream
+from smg.serving.upstreams.realtime import RealtimeUpstream
 from smg.serving.upstreams.uploads import UploadUpstream
 from smg.serving.verdicts import Verdicts
 from smg.telemetry.inflight_age import count_by_age
@@ -92,7 +95,8 @@ _NO_FILTERS: dict[Group, tuple[Filter, ...]] = {"public": (), "serving": (), "ad
 class Gateway:
     """One gateway: its listeners, its background loops, and its end.
 
-    `registry`, `upstream`, `admission` and `accounts` are there to be looked at, as `server` and `metrics_server` are.
+    `registry`, `upstream`, `tunnels`, `admission` and `accounts` are there to be looked at, as `server` and
+    `metrics_server` are.
     """
 
     def __init__(self, settings: Settings, logs: Logs) -> None:
@@ -141,6 +145,7 @@ class Gateway:
         self.upstream = HttpUpstream(
             PoolOptions(idle_timeout_secs=settings.upstream_pool_idle_timeout_secs), settings.request_timeout_secs
         )
+        self.tunnels = Tunnels()
         self._pairs: PairUpstream | None = None
         kinds = required_roles(settings) or ("regular",)
         calls = CallAccounts(metrics, registry, placing.policy_name, kinds)
@@ -153,6 +158,19 @@ class Gateway:
             parser = Parser(registry, placer, _body_path(settings), _key_headers(settings), calls, admission.limits)
             dispatcher = Dispatcher(placer, upstream, _retry(settings), calls, limit, now, random.Random())
             return routes(parser, dispatcher, calls, rows)
+
+        def spoken() -> list[Route]:
+            """The Realtime API: nothing in it is pinned, or tried twice."""
+            limit = settings.max_payload_size
+            placer, upstream = placing.realtime, RealtimeUpstream(self.upstream)
+            body_path = replace(_body_path(settings), sticky_override=False)
+            parser = Parser(registry, placer, body_path, _key_headers(settings), calls, admission.limits)
+            dispatcher = Dispatcher(placer, upstream, RetryOptions(max_attempts=1), calls, limit, now, random.Random())
+            session = realtime.RealtimeEndpoint(
+                parser, placer, upstream, calls, Verdicts(calls, now), self.tunnels, limit
+            )
+            http = realtime_http.routes(parser, dispatcher, calls, realtime_http.ENDPOINTS)
+            return [realtime.route(session), *http]
 
         follow_fleet(registry, metrics, placing.sessions, self.upstream, calls)
         fleet_gauges(registry, metrics, placing.sessions, self.upstream)
@@ -185,6 +203,7 @@ class Gateway:
                     transcriptions.ENDPOINTS,
                     transcriptions.routes,
                 ),
+                *spoken(),
             ]
         )
         ids = RequestIds(settings.request_id_headers)
@@ -252,6 +271,7 @@ class Gateway:
         await self._jobs.close()
         if self._pairs is not None:
             await self._pairs.close()
+        self.tunnels.close()
         self.upstream.close()
 
     async def _cut_exchanges(self) -> None:

@@ -75,7 +75,8 @@ class Side(asyncio.Protocol):
 
     def begin(self, early: bytes) -> None:
         """Begin to relay, with what is here already. Both sides have their connections."""
-        self._write = self.other.transport.write
+        if not self.other.gone:
+            self._write = self.other.transport.write
         if early:
             self.data_received(early)
         if self._mouth.lost:

@@ -5,10 +5,11 @@ The series of an endpoint and model are looked up once and kept, so that a reque
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 
-from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
+from smg.errors import GatewayError, PlacementError, UpstreamError, UpstreamTimeout
 from smg.fleet.registry import Registry
 from smg.fleet.worker import Worker, WorkerType
 from smg.serving.call import Call
@@ -16,7 +17,6 @@ from smg.telemetry.instruments import Counter, Histogram
 from smg.telemetry.metrics import Metrics
 
 _ROUTER = "http"
-_MODE = "http"
 _PAIRS = "pd"
 # Series looked up and kept, of each kind. Models are the registry's, yet a bound costs nothing.
 _MAX_KEPT = 4096
@@ -49,7 +49,7 @@ class CallAccounts:
 
     def began(self, call: Call) -> Histogram:
         """A call begins; returns where its duration belongs."""
-        key = (call.endpoint.name, call.label, call.stream)
+        key = (call.endpoint.name, call.label, call.stream)  # of one endpoint and its streams there is one mode
         series = self._requests.get(key)
         if series is None:
             series = self._series(call)
@@ -58,10 +58,25 @@ class CallAccounts:
         series[0].value += 1
         return series[1]
 
+    @contextmanager
+    def counting(self, call: Call, started_at: float) -> Iterator[None]:
+        """A call from its beginning to its end. Errors of workers and of placement are counted where they arise."""
+        duration = self.began(call)
+        try:
+            yield
+        except (PlacementError, UpstreamError):
+            raise
+        except GatewayError as error:
+            self.refused(call, error)
+            raise
+        finally:
+            duration.observe(perf_counter() - started_at)
+
     def placed(self, call: Call, worker: Worker) -> None:
         """A worker was chosen."""
         worker_type = worker.worker_type
-        labels = (worker_type, worker.connection_mode, call.label, self._policy_of(call.model, worker_type))
+        policy = call.endpoint.policy or self._policy_of(call.model, worker_type)
+        labels = (worker_type, worker.connection_mode, call.label, policy)
         counter = self._selections.get(labels)
         if counter is None:
             counter = self._metrics.worker_selection.labels(*labels)
@@ -133,7 +148,7 @@ class CallAccounts:
             del self._outcomes[key]
 
     def _series(self, call: Call) -> tuple[Counter, Histogram]:
-        labels = (_ROUTER, self._backend, _MODE, call.label, call.endpoint.name)
+        labels = (_ROUTER, self._backend, call.endpoint.mode, call.label, call.endpoint.name)
         streaming = "true" if call.stream else "false"
         return (
             self._metrics.router_requests.labels(*labels, streaming),
@@ -141,7 +156,7 @@ class CallAccounts:
         )
 
     def _error(self, call: Call, kind: str) -> None:
-        labels = (_ROUTER, self._backend, _MODE, call.label, call.endpoint.name)
+        labels = (_ROUTER, self._backend, call.endpoint.mode, call.label, call.endpoint.name)
         self._metrics.router_request_errors.labels(*labels, kind).inc()
 
 

@@ -20,7 +20,8 @@ class Endpoint(NamedTuple):
 
     `name` is its label in metrics, `kind` the request type its body is parsed as, `id_prefix` begins generated request
     ids, `may_stream_body` says that large bodies can pass through unparsed, and `splits` that a prefill/decode pair can
-    serve it together.
+    serve it together. `mode` is how metrics name its connections, `policy` what places its calls if that is not the
+    model's policy, and `content_type` what its worker is told of its body.
     """
 
     name: str
@@ -29,6 +30,9 @@ class Endpoint(NamedTuple):
     id_prefix: str = "req-"
     may_stream_body: bool = False
     splits: bool = True
+    mode: str = "http"
+    policy: str = ""
+    content_type: bytes = b"application/json"
 
 
 class Call:
