@@ -198,7 +198,7 @@ async def test_a_gateway_that_ends_cuts_the_sessions_that_are_left(stage):
 
 async def test_a_worker_that_is_removed_keeps_its_sessions(stage):
     speaker = await stage.speaker()
-    gateway = await stage.speaking(speaker, health_check_interval_secs=1)
+    gateway = await stage.speaking(speaker, worker={"health": {"drain_settle_secs": 0}})
     client, call = await stage.session(gateway, speaker)
     worker = gateway.worker(speaker)
     assert (await gateway.ask("DELETE", f"/workers/{worker.id}")).status == 202
