@@ -52,6 +52,7 @@ ROUTES = {
     ("POST", "/v1/rerank"): ("serving", 400),
     ("POST", "/rerank"): ("serving", 400),
     ("POST", "/v1/decisions"): ("serving", 400),
+    ("POST", "/v1/audio/transcriptions"): ("serving", 400),
 }
 
 
