@@ -29,8 +29,15 @@ MEANINGS: Final = {
     "unauthorized": "No credential, or not this gateway's. The answer has a `WWW-Authenticate`, no code header, and no "
     "body, or for the control plane's own credentials a sentence of plain text.",
     "forbidden": "A credential of the control plane whose role is not `admin`. The answer is a sentence of plain text.",
-    "missing_model": "Reserved: the route needs a model and the request names none. Not answered by this version, "
-    "which reports a missing `model` as a parse failure.",
+    "missing_model": "A call to `POST /v1/realtime/calls` names no model: in its query, or in the session of its form. "
+    "Other routes report a missing `model` as a parse failure.",
+    "invalid_content_type": "A call to `POST /v1/realtime/calls` is neither `application/sdp` nor "
+    "`multipart/form-data`.",
+    "invalid_multipart": "The form of such a call announces no boundary that can be used.",
+    "malformed_multipart": "The form of such a call cannot be read to its end, or has a field twice.",
+    "missing_sdp": "Such a call has no session description, or an empty one.",
+    "invalid_sdp": "The session description of such a call is not one: it is not UTF-8, or does not begin with `v=0`.",
+    "invalid_session_json": "The `session` in the form of such a call is no JSON object.",
     "unknown_url": "No route has this path.",
     "model_not_found": "No worker serves this model, and the name is no alias.",
     "method_not_allowed": "The path exists, the method does not. `Allow` lists those that do.",
@@ -48,6 +55,8 @@ MEANINGS: Final = {
     "no_available_workers": "Workers serve this model, but none may take a request now: not ready, breaker open, "
     "overloaded beside others that are out, or the policy selects none of them. Also: the request names no model and "
     "no worker is registered.",
+    "service_unavailable": "Workers serve this model, but none of those with the label `realtime` may take a session "
+    "now, or none has that label.",
     "no_workers": "A route that passes a question on to one worker (`GET /get_server_info` and its like) found none.",
     "unsupported_decisions_request": "An SGLang worker was chosen for a Decisions request that asks for what SGLang "
     "cannot do; the message says what.",
@@ -56,6 +65,8 @@ MEANINGS: Final = {
     "engines and external providers do not.",
     "dp_aware_not_supported": "Only data-parallel ranks serve this model. A rank is named in a JSON body, which a form "
     "is not.",
+    "realtime_request_failed": "The worker that was chosen for a realtime route could not be reached, broke its answer "
+    "off, or answered an upgrade with what is no handshake.",
     "no_compatible_pd_pair": "Prefill and decode workers are registered, and none of the first fits any of the second: "
     "their engines, KV connectors or cache layouts differ.",
     "worker_overload_protection_shed": "All workers that could take the request are overloaded and otherwise well. Not "

@@ -42,6 +42,13 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     "forbidden": ErrorKind(403, "downstream"),
     "missing_model": ErrorKind(400, "downstream"),
     "unknown_url": ErrorKind(404, "downstream"),
+    # Of calls to POST /v1/realtime/calls, beside a missing model.
+    "invalid_content_type": ErrorKind(400, "downstream"),
+    "invalid_multipart": ErrorKind(400, "downstream"),
+    "malformed_multipart": ErrorKind(400, "downstream"),
+    "missing_sdp": ErrorKind(400, "downstream"),
+    "invalid_sdp": ErrorKind(400, "downstream"),
+    "invalid_session_json": ErrorKind(400, "downstream"),
     "model_not_found": ErrorKind(404, "downstream"),
     "method_not_allowed": ErrorKind(405, "downstream"),
     "request_body_stalled": ErrorKind(408, "downstream"),
@@ -58,6 +65,8 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     # Placement. A worker may come back while the request waits for its next attempt.
     "no_available_workers": ErrorKind(503, "gateway", retryable=True, retry_after_secs=1),
     "no_workers": ErrorKind(503, "gateway"),
+    # Nobody speaks realtime for the model, or nobody who does may take a session now.
+    "service_unavailable": ErrorKind(503, "gateway"),
     # Known only once a worker is chosen: others may be able to.
     "unsupported_decisions_request": ErrorKind(400, "downstream"),
     "decisions_not_supported": ErrorKind(501, "gateway"),
@@ -73,6 +82,7 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     "read_response_body_failed": ErrorKind(500, "upstream", retryable=True),
     "upstream_response_too_large": ErrorKind(502, "upstream", retryable=True),
     "invalid_decisions_response": ErrorKind(502, "upstream", retryable=True),
+    "realtime_request_failed": ErrorKind(502, "upstream"),
     # One leg of a prefill/decode pair; an engine that answered gives the answer its own status.
     "prefill_request_failed": ErrorKind(502, "upstream", retryable=True),
     "prefill_bad_request": ErrorKind(400, "upstream"),

@@ -114,15 +114,16 @@ def _head(status, *lines):
 class RawEngine:
     """A listener for such calls. `calls` are all that came, `connections` counts the connections that brought them.
 
-    With `reads_bodies` off a call is there as soon as its head is.
+    With `reads_bodies` off a call is there as soon as its head is. A GET is a call only at the `path` of `gets`.
     """
 
-    def __init__(self, *script, model=MODEL, reads_bodies=True, cards=True, well=True):
+    def __init__(self, *script, model=MODEL, reads_bodies=True, cards=True, well=True, gets=None):
         self.script = list(script)
         self.model = model
         self.cards = cards
         self.well = well
         self.reads_bodies = reads_bodies
+        self.gets = gets
         self.calls = []
         self.asked = []
         self.connections = 0
@@ -155,7 +156,7 @@ class RawEngine:
         try:
             while True:
                 call = Call(self, reader, writer, await reader.readuntil(b"\r\n\r\n"))
-                if call.method == "GET":
+                if call.method == "GET" and call.path.partition("?")[0] != self.gets:
                     await self._about(call)
                     continue
                 self.connections += first

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from smg.app.admission import admission_of
 from smg.app.load_metering import load_gauges
@@ -47,10 +48,12 @@ from smg.fleet.placement import Placer
 from smg.fleet.registry import Registry
 from smg.fleet.retry import RetryOptions
 from smg.fleet.worker import Worker
+from smg.net.exchange import Exchange
 from smg.net.fetch import Fetcher
 from smg.net.http1.pool import PoolOptions
 from smg.net.http1.server import Limits, Server
 from smg.net.routes import Group, Route, RouteTable
+from smg.net.tunnel import Tunnels
 from smg.protocol.hints import KEY_HEADER
 from smg.protocol.request_ids import RequestIds
 from smg.services.discovery.sources import discovery_of
@@ -67,13 +70,16 @@ from smg.serving.accounts import CallAccounts, PairAccounts
 from smg.serving.body_path import BodyPathOptions
 from smg.serving.call import Endpoint
 from smg.serving.dispatch import Dispatcher, Upstream
-from smg.serving.endpoints import decisions, forwarded, transcriptions
+from smg.serving.endpoints import decisions, forwarded, realtime, realtime_http, transcriptions
 from smg.serving.endpoints.forwarded import ForwardedEndpoint
+from smg.serving.endpoints.realtime import SessionEndpoint
+from smg.serving.endpoints.realtime_http import CallEndpoint, CreatingEndpoint
 from smg.serving.endpoints.transcriptions import TranscriptionEndpoint
 from smg.serving.parse import Parser
 from smg.serving.upstreams.decisions import DecisionsUpstream
 from smg.serving.upstreams.http import HttpUpstream
 from smg.serving.upstreams.pair import PairUpstream
+from smg.serving.upstreams.realtime import RealtimeUpstream
 from smg.serving.upstreams.uploads import UploadUpstream
 from smg.serving.verdicts import Verdicts
 from smg.telemetry.inflight_age import count_by_age
@@ -82,7 +88,15 @@ from smg.telemetry.metrics import Metrics
 
 log = get_logger("smg.app")
 
-ServerOf = type[ForwardedEndpoint] | type[TranscriptionEndpoint]
+
+class Servant(Protocol):
+    """Serves the exchanges of one endpoint."""
+
+    async def serve(self, exchange: Exchange) -> None:
+        """Serve one exchange to the last byte of its answer."""
+
+
+ServantOf = Callable[[Endpoint, Parser, Dispatcher], Servant]
 
 LOG_FLUSH_SECS = 0.1
 # An exchange that is cut ends within a few turns of the loop.
@@ -94,7 +108,8 @@ _NO_FILTERS: dict[Group, tuple[Filter, ...]] = {"public": (), "serving": (), "ad
 class Gateway:
     """One gateway: its listeners, its background loops, and its end.
 
-    `registry`, `upstream`, `admission` and `accounts` are there to be looked at, as `server` and `metrics_server` are.
+    `registry`, `upstream`, `tunnels`, `admission` and `accounts` are there to be looked at, as `server` and
+    `metrics_server` are.
     """
 
     def __init__(self, settings: Settings, logs: Logs) -> None:
@@ -143,18 +158,28 @@ class Gateway:
         self.upstream = HttpUpstream(
             PoolOptions(idle_timeout_secs=settings.upstream_pool_idle_timeout_secs), settings.request_timeout_secs
         )
+        self.tunnels = Tunnels()
         self._pairs: PairUpstream | None = None
         kinds = required_roles(settings) or ("regular",)
         calls = CallAccounts(metrics, registry, placing.policy_name, kinds)
         admission = self.admission = admission_of(settings, registry, metrics, fetcher)
 
         def served(
-            placer: Placer, upstream: Upstream, rows: Sequence[Endpoint], server: ServerOf = ForwardedEndpoint
+            placer: Placer,
+            upstream: Upstream,
+            rows: Sequence[Endpoint],
+            servant_of: ServantOf = ForwardedEndpoint,
+            retry: RetryOptions | None = None,
         ) -> list[Route]:
             limit = settings.max_payload_size
             parser = Parser(registry, placer, _body_path(settings), _key_headers(settings), calls, admission.limits)
-            dispatcher = Dispatcher(placer, upstream, _retry(settings), calls, limit, now, random.Random())
-            return [row.route(server(row, parser, dispatcher).serve) for row in rows]
+            dispatcher = Dispatcher(placer, upstream, retry or _retry(settings), calls, limit, now, random.Random())
+            return [row.route(servant_of(row, parser, dispatcher).serve) for row in rows]
+
+        def spoken(rows: Sequence[Endpoint], servant_of: ServantOf) -> list[Route]:
+            """The Realtime API: nothing in it is tried twice."""
+            upstream = RealtimeUpstream(self.upstream)
+            return served(placing.realtime, upstream, rows, servant_of, RetryOptions(max_attempts=1))
 
         follow_fleet(registry, metrics, placing.sessions, self.upstream, calls)
         fleet_gauges(registry, metrics, placing.sessions, self.upstream)
@@ -186,6 +211,9 @@ class Gateway:
                     transcriptions.ENDPOINTS,
                     TranscriptionEndpoint,
                 ),
+                *spoken(realtime.ENDPOINTS, partial(SessionEndpoint, self.tunnels)),
+                *spoken(realtime_http.CREATING, CreatingEndpoint),
+                *spoken(realtime_http.CALLING, CallEndpoint),
             ]
         )
         ids = RequestIds(settings.request_id_headers)
@@ -252,6 +280,7 @@ class Gateway:
         await self._jobs.close()
         if self._pairs is not None:
             await self._pairs.close()
+        self.tunnels.close()
         self.upstream.close()
 
     async def _cut_exchanges(self) -> None:

@@ -17,6 +17,7 @@ from smg.fleet.placement import Placer
 from smg.fleet.policies import load as load_policy
 from smg.fleet.policies.base import PolicyContext
 from smg.fleet.policy_book import Policies
+from smg.fleet.realtime import LeastInFlight, OneForAll, speaks_realtime
 from smg.fleet.registry import Registry
 from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector, available, fleet_http, unranked
 from smg.fleet.spec import WorkerSpec
@@ -31,13 +32,15 @@ Clock = Callable[[], float]
 
 
 class Placing(NamedTuple):
-    """`decisions` and `transcriptions` place requests that only whole engines of the fleet can serve. `by_type` has the
+    """`decisions` and `transcriptions` place requests that only whole engines of the fleet can serve, `realtime` those
+    that only engines with that label can, whatever the policies. `by_type` has the
     policies of every kind of worker there is; `recheck` is called when a worker's state moved.
     """
 
     placer: Placer
     decisions: Placer
     transcriptions: Placer
+    realtime: Placer
     by_type: Mapping[WorkerType, Policies]
     sessions: StickySessions | None
     recheck: Callable[[], None]
@@ -75,6 +78,16 @@ def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Cl
         filters=(fleet_http, unranked, available),
         incapable=("audio_transcriptions_not_supported", "dp_aware_not_supported"),
     )
+    realtime = Selector(
+        registry,
+        OneForAll(LeastInFlight(PolicyContext(random.Random(), now))),
+        None,
+        now,
+        filters=(speaks_realtime, available),
+        incapable=("service_unavailable",),
+        unavailable="service_unavailable",
+        **select.keywords,
+    )
     placer: Selector | PairSelector
     if settings.pd_disaggregation:
         by_type |= {leg: policies(name or settings.policy, leg) for leg, name in _legs(settings)}
@@ -86,8 +99,9 @@ def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Cl
         placer.recheck()
         decisions.recheck()
         transcriptions.recheck()
+        realtime.recheck()
 
-    return Placing(placer, decisions, transcriptions, by_type, sessions, recheck)
+    return Placing(placer, decisions, transcriptions, realtime, by_type, sessions, recheck)
 
 
 def static_specs(settings: Settings) -> list[WorkerSpec]:

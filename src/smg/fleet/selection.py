@@ -12,6 +12,7 @@ calls `recheck`). Workers whose breaker is open are looked at each time, since t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from smg.errors import PlacementError
 from smg.fleet.breaker import State
@@ -19,7 +20,6 @@ from smg.fleet.expected_wait import WaitTuning
 from smg.fleet.hints import Hints
 from smg.fleet.placement import Placement
 from smg.fleet.policies.base import Policy
-from smg.fleet.policy_book import Policies
 from smg.fleet.registry import Change, Registry
 from smg.fleet.sticky import StickySessions
 from smg.fleet.worker import Worker
@@ -56,6 +56,13 @@ MEAN_PREFILL_TOKENS = WaitTuning().mean_prefill_tokens
 """What a request whose prompt was not counted adds to a worker's dispatched tokens, unless an option says otherwise."""
 
 
+class PolicyBook(Protocol):
+    """Which policy places the requests of which model."""
+
+    def of(self, model: str | None) -> Policy:
+        """The policy for requests of a canonical model, None for those that name none."""
+
+
 class _Roster:
     """Those of `workers` who are candidates. When nobody is left out that is the very same tuple, so that what policies
     keep for a list of candidates stays valid. `broken` are those who wait for their breaker.
@@ -84,13 +91,13 @@ class Selector:
     `mean_prefill_tokens` stand for a prompt of unknown length. A request that is shed because of overload is told to
     come back after `shed_retry_secs`, the time in which the next reports arrive; `on_shed` hears of the stage. The
     first of `filters` leave the workers that can serve such requests at all, as many as there are codes in `incapable`:
-    each is for the case that its filter leaves none.
+    each is for the case that its filter leaves none. `unavailable` is the code when those who can may not now.
     """
 
     def __init__(
         self,
         registry: Registry,
-        policies: Policies,
+        policies: PolicyBook,
         sessions: StickySessions | None,
         now: Callable[[], float],
         *,
@@ -99,6 +106,7 @@ class Selector:
         on_shed: Callable[[str], None] = lambda _stage: None,
         filters: Sequence[Filter] = FILTERS,
         incapable: Sequence[str] = ("no_available_workers",),
+        unavailable: str = "no_available_workers",
     ) -> None:
         self._registry = registry
         self._policies = policies
@@ -109,6 +117,7 @@ class Selector:
         self._on_shed = on_shed
         self._filters = tuple(filters)
         self._incapable = tuple(incapable)
+        self._unavailable = unavailable
         # By the identity of the snapshot's tuple, which the roster holds on to.
         self._rosters: dict[int, _Roster] = {}
         registry.subscribe(self._follow)
@@ -199,7 +208,7 @@ class Selector:
                 return PlacementError(code, f"no worker for {wanted} can serve such requests")
         if all(w.overloaded and w.serviceable(now) for w in eligible):
             return self._shed("selection", f"every worker for {wanted} is overloaded")
-        return PlacementError("no_available_workers", f"no worker for {wanted} is available")
+        return PlacementError(self._unavailable, f"no worker for {wanted} is available")
 
     def _shed(self, stage: str, message: str) -> PlacementError:
         self._on_shed(stage)

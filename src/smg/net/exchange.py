@@ -243,6 +243,22 @@ class Exchange:
             self._burst.append(b"0\r\n\r\n")
         self.flush()
 
+    # --- leaving HTTP
+
+    def switch(self, block: bytes) -> ServerConnection:
+        """Answer that the connection goes on in another protocol, which `block` names in header lines; returns it.
+
+        This is the last exchange of the connection, and lasts as long.
+        """
+        wire = self._wire
+        self.status = 101
+        self.answered_at = time.perf_counter()
+        self._close = True
+        marks = b"x-request-id: %b\r\n%b" % (self.request_id.encode(), self.marks) if self.request_id else self.marks
+        if not wire.gone:
+            wire.transport.write(b"%b%b%b%b\r\n" % (_STATUS_LINES[101], block, marks, wire.date_line()))
+        return wire
+
     # --- endings
 
     def abort(self) -> None:

@@ -120,6 +120,12 @@ class Reply:
             return None
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
+    def taken(self) -> bytes:
+        """What has arrived so far, for whoever reads on from the connection itself."""
+        pieces, self._pieces = self._pieces, []
+        self.complete = True
+        return b"".join(pieces)
+
     async def read(self, limit_bytes: int) -> bytes:
         """The whole body. Raises UpstreamError when it is larger than the limit, late, or broken off."""
         length = self.head.content_length

@@ -17,11 +17,14 @@ from smg.protocol.decisions import DecisionsRequest
 from smg.protocol.failures import ParseFailure
 from smg.protocol.model_member import take_model, tally
 from smg.protocol.requests import (
+    CallSession,
     ChatRequest,
     ClassifyRequest,
+    ClientSecretRequest,
     CompletionRequest,
     EmbeddingRequest,
     GenerateRequest,
+    RealtimeSessionRequest,
     Request,
     RerankRequest,
 )
@@ -36,6 +39,9 @@ KINDS: tuple[type[Request], ...] = (
     ClassifyRequest,
     RerankRequest,
     DecisionsRequest,
+    RealtimeSessionRequest,
+    ClientSecretRequest,
+    CallSession,
 )
 
 _DECODERS: dict[type[Request], msgspec.json.Decoder[Any]] = {

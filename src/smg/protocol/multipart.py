@@ -69,12 +69,21 @@ def boundary_of(content_type: bytes | None) -> bytes:
 
 
 class FormReader:
-    """Reads one form. `wanted` are the text fields to keep, `file` is the name of the file; other parts are skipped."""
+    """Reads one form. `wanted` are the text fields to keep, `file` is the name of the file if there may be one; other
+    parts are skipped.
+    """
 
-    def __init__(self, boundary: bytes, wanted: Collection[str], file: str) -> None:
+    def __init__(
+        self,
+        boundary: bytes,
+        wanted: Collection[str],
+        file: str | None = None,
+        max_field_bytes: int = MAX_FIELD_BYTES,
+    ) -> None:
         self.form = Form()
         self._wanted = frozenset(wanted)
         self._file = file
+        self._max_field_bytes = max_field_bytes
         self._ended = False
         self._parts = 0
         self._headers: dict[bytes, bytes] = {}
@@ -170,8 +179,8 @@ class FormReader:
             self.form.file.size += end - start
             self._out.append(data if end - start == len(data) else memoryview(data)[start:end])
         elif self._value is not None:
-            if len(self._value) + end - start > MAX_FIELD_BYTES:
-                raise FormFailure(f"The field '{self._name}' has more than {MAX_FIELD_BYTES} bytes")
+            if len(self._value) + end - start > self._max_field_bytes:
+                raise FormFailure(f"The field '{self._name}' has more than {self._max_field_bytes} bytes")
             self._value += data[start:end]
 
     def _part_end(self) -> None:
@@ -193,16 +202,24 @@ def render(fields: Iterable[tuple[str, str]], name: str, file: FilePart, boundar
 
     The boundary must not occur in any value; whoever chooses it at random may rely on that.
     """
-    parts = [
-        b'--%b\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % (boundary, _quoted(key), value.encode())
-        for key, value in fields
-    ]
+    parts = [render_fields([(key, value, b"") for key, value in fields], boundary)]
     kind = b"Content-Type: %b\r\n" % file.content_type.encode() if file.content_type else b""
     parts.append(
         b'--%b\r\nContent-Disposition: form-data; name="%b"; filename="%b"\r\n%b\r\n'
         % (boundary, _quoted(name), _quoted(file.filename), kind)
     )
     return b"".join(parts), b"\r\n--%b--\r\n" % boundary
+
+
+def render_fields(fields: Iterable[tuple[str, str, bytes]], boundary: bytes) -> bytes:
+    """The parts of text fields: (name, value, content type or nothing). What ends the form is not among them."""
+    return b"".join(
+        [
+            b'--%b\r\nContent-Disposition: form-data; name="%b"\r\n%b\r\n%b\r\n'
+            % (boundary, _quoted(name), b"Content-Type: %b\r\n" % kind if kind else b"", value.encode())
+            for name, value, kind in fields
+        ]
+    )
 
 
 def _quoted(text: str) -> bytes:

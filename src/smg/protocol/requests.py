@@ -109,6 +109,25 @@ class Request(Struct, gc=False, kw_only=True):
     lora_id: Raw = ABSENT
 
 
+class RealtimeSessionRequest(Request, gc=False, kw_only=True):
+    """POST /v1/realtime/sessions and /v1/realtime/transcription_sessions."""
+
+    type: str
+    model: ModelName
+
+
+class ClientSecretRequest(Request, gc=False, kw_only=True):
+    """POST /v1/realtime/client_secrets."""
+
+    session: RealtimeSessionRequest
+
+
+class CallSession(Request, gc=False, kw_only=True):
+    """The field `session` in a form of POST /v1/realtime/calls."""
+
+    model: ModelName | None = None
+
+
 # Members stand in the order in which clients usually send them: the decoder looks for the next name behind
 # the last.
 class ChatRequest(Request, gc=False, kw_only=True):

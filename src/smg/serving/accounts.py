@@ -16,7 +16,6 @@ from smg.telemetry.instruments import Counter, Histogram
 from smg.telemetry.metrics import Metrics
 
 _ROUTER = "http"
-_MODE = "http"
 _PAIRS = "pd"
 # Series looked up and kept, of each kind. Models are the registry's, yet a bound costs nothing.
 _MAX_KEPT = 4096
@@ -49,7 +48,7 @@ class CallAccounts:
 
     def began(self, call: Call) -> Histogram:
         """A call begins; returns where its duration belongs."""
-        key = (call.endpoint.name, call.label, call.stream)
+        key = (call.endpoint.name, call.label, call.stream)  # of one endpoint and its streams there is one mode
         series = self._requests.get(key)
         if series is None:
             series = self._series(call)
@@ -61,7 +60,8 @@ class CallAccounts:
     def placed(self, call: Call, worker: Worker) -> None:
         """A worker was chosen."""
         worker_type = worker.worker_type
-        labels = (worker_type, worker.connection_mode, call.label, self._policy_of(call.model, worker_type))
+        policy = call.endpoint.policy or self._policy_of(call.model, worker_type)
+        labels = (worker_type, worker.connection_mode, call.label, policy)
         counter = self._selections.get(labels)
         if counter is None:
             counter = self._metrics.worker_selection.labels(*labels)
@@ -133,7 +133,7 @@ class CallAccounts:
             del self._outcomes[key]
 
     def _series(self, call: Call) -> tuple[Counter, Histogram]:
-        labels = (_ROUTER, self._backend, _MODE, call.label, call.endpoint.name)
+        labels = (_ROUTER, self._backend, call.endpoint.mode, call.label, call.endpoint.name)
         streaming = "true" if call.stream else "false"
         return (
             self._metrics.router_requests.labels(*labels, streaming),
@@ -141,7 +141,7 @@ class CallAccounts:
         )
 
     def _error(self, call: Call, kind: str) -> None:
-        labels = (_ROUTER, self._backend, _MODE, call.label, call.endpoint.name)
+        labels = (_ROUTER, self._backend, call.endpoint.mode, call.label, call.endpoint.name)
         self._metrics.router_request_errors.labels(*labels, kind).inc()
 
 

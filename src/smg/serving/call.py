@@ -10,6 +10,7 @@ from smg.net.routes import Handler, Route
 from smg.net.upload import SpooledUpload
 from smg.protocol.requests import Request
 from smg.services.tenant_limits import Charge
+from smg.serving.session import Session
 
 # Model labels of requests without a model, and of those whose model no worker serves.
 NO_MODEL = "unknown"
@@ -21,7 +22,8 @@ class Endpoint(NamedTuple):
 
     `name` is its label in metrics, `kind` the request type its body is parsed as, `id_prefix` begins generated request
     ids, `may_stream_body` says that large bodies can pass through unparsed, and `splits` that a prefill/decode pair can
-    serve it together.
+    serve it together. `method` is that of the route, `mode` is how metrics name its connections, `policy` what places
+    its calls if that is not the model's policy, and `content_type` what its worker is told of its body.
     """
 
     name: str
@@ -30,10 +32,14 @@ class Endpoint(NamedTuple):
     id_prefix: str = "req-"
     may_stream_body: bool = False
     splits: bool = True
+    method: str = "POST"
+    mode: str = "http"
+    policy: str = ""
+    content_type: bytes = b"application/json"
 
     def route(self, handler: Handler) -> Route:
         """The row of the route table."""
-        return Route("POST", self.path, handler, "serving", self.id_prefix)
+        return Route(self.method, self.path, handler, "serving", self.id_prefix)
 
 
 class Call:
@@ -41,9 +47,10 @@ class Call:
 
     `model` is canonical, None when the request names none; `label` is how metrics name it: a name that nobody serves is
     not worth a series. `body` holds the bytes to send; None when the client's body passes through as it comes, which
-    allows a single attempt, or is kept as `upload`, which has one too. `stream` is what the request asked for. `charge`
-    is what its tenant has been charged, where there are limits; the answer settles it. `charged` are the workers whose
-    breakers it has told of a failure. `batch_size` and `choices` are worked out for pairs only.
+    allows a single attempt, or is kept as `upload`, which has one too, as has a `session`, which is no body at all.
+    `stream` is what the request asked for. `charge` is what its tenant has been charged, where there are limits; the
+    answer settles it. `charged` are the workers whose breakers it has told of a failure. `batch_size` and `choices` are
+    worked out for pairs only.
     """
 
     __slots__ = (
@@ -56,6 +63,7 @@ class Call:
         "hints",
         "label",
         "model",
+        "session",
         "stream",
         "upload",
     )
@@ -82,3 +90,4 @@ class Call:
         self.batch_size: int | None = None
         self.choices = 1
         self.upload: SpooledUpload | None = None
+        self.session: Session | None = None

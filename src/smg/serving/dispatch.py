@@ -26,6 +26,8 @@ from smg.serving.call import Call
 from smg.serving.relay import is_stream, relay_stream, relay_whole
 from smg.serving.verdicts import Verdicts
 
+SWITCHING_PROTOCOLS = 101
+
 
 @dataclass(slots=True)
 class Attempts:
@@ -128,6 +130,10 @@ class Dispatcher:
         exchange.worker = worker.url
         reply = await self._upstream.send(placement, call, exchange)
         try:
+            if call.session is not None and reply.status == SWITCHING_PROTOCOLS:
+                self._record(call, worker, reply.status)  # what follows is between the two ends
+                await call.session.relay(exchange, routed_line)
+                return True
             if is_stream(reply.head):
                 await self._stream(exchange, call, worker, reply, routed_line)
                 return True

@@ -53,6 +53,11 @@ ROUTES = {
     ("POST", "/rerank"): ("serving", 400),
     ("POST", "/v1/decisions"): ("serving", 400),
     ("POST", "/v1/audio/transcriptions"): ("serving", 400),
+    ("GET", "/v1/realtime"): ("serving", 426),
+    ("POST", "/v1/realtime/calls"): ("serving", 400),
+    ("POST", "/v1/realtime/sessions"): ("serving", 400),
+    ("POST", "/v1/realtime/client_secrets"): ("serving", 400),
+    ("POST", "/v1/realtime/transcription_sessions"): ("serving", 400),
 }
 
 

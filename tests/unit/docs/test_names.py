@@ -16,7 +16,7 @@ from smg.control.rl import routes as rl
 from smg.errors import ERROR_KINDS
 from smg.fleet.registry import Registry
 from smg.services.readiness import Readiness
-from smg.serving.endpoints import decisions, forwarded, transcriptions
+from smg.serving.endpoints import decisions, forwarded, realtime, realtime_http, transcriptions
 from smg.sim import cli as sim
 from smg.telemetry.metrics import TABLE, Metrics, Row
 
@@ -30,7 +30,7 @@ TARGET = re.compile(r"(?:`|^\$ )make ([a-z]+)", re.MULTILINE)
 # Flags without a table: smg's own, those of `config show` and of the benchmarks, and what stands for any flag.
 OTHER_FLAGS = {"--help", "--version", "--format", "--write", "--only", "--seconds", "--gateway", "--flag", "--polcy"}
 # Of curl.
-OTHER_FLAGS |= {"--data-urlencode"}
+OTHER_FLAGS |= {"--data-binary", "--data-urlencode"}
 # Names that begin like a metric and are none.
 NO_METRICS = {"smg_rl"}
 # Read by `smg serve`, which has no table.
@@ -65,8 +65,16 @@ def routes():
         *engine_metrics.routes(registry, None),
         *rl.routes(registry, None, None),
     ]
+    served = (
+        *forwarded.ENDPOINTS,
+        *decisions.ENDPOINTS,
+        *transcriptions.ENDPOINTS,
+        *realtime.ENDPOINTS,
+        *realtime_http.CREATING,
+        *realtime_http.CALLING,
+    )
     return {(route.method, route.path.replace("{*", "{")) for route in own} | {
-        ("POST", endpoint.path) for endpoint in (*forwarded.ENDPOINTS, *decisions.ENDPOINTS, *transcriptions.ENDPOINTS)
+        (endpoint.method, endpoint.path) for endpoint in served
     }
 
 

@@ -11,11 +11,14 @@ from smg.protocol.failures import ParseFailure
 from smg.protocol.messages import Assistant, Developer, Function, Part, Root, System, Tool, User
 from smg.protocol.model_member import tally
 from smg.protocol.requests import (
+    CallSession,
     ChatRequest,
     ClassifyRequest,
+    ClientSecretRequest,
     CompletionRequest,
     EmbeddingRequest,
     GenerateRequest,
+    RealtimeSessionRequest,
     RerankRequest,
 )
 
@@ -66,6 +69,9 @@ def test_every_kind_has_a_decoder():
         ClassifyRequest,
         RerankRequest,
         DecisionsRequest,
+        RealtimeSessionRequest,
+        ClientSecretRequest,
+        CallSession,
     }
 
 

@@ -56,8 +56,10 @@ class UpstreamConnection(asyncio.Protocol):
         "_held",
         "_left",
         "_loop",
+        "_may_switch",
         "_owner",
         "_reply",
+        "_switched",
         "_upload",
         "_waiter",
         "_writable",
@@ -85,6 +87,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._left = 0
         self._held = False
         self._writable = True
+        self._may_switch = False
+        self._switched: Reply | None = None
         self.broken = False
         self.deadline = 0.0
         self.idle_since = 0.0
@@ -121,6 +125,39 @@ class UpstreamConnection(asyncio.Protocol):
                 waiter.result().close()
             del waiter  # it keeps the exception, whose traceback keeps this frame
             raise
+
+    # --- leaving HTTP
+
+    async def upgrade(self, request: bytes, deadline: float) -> Reply:
+        """Send a request that asks for another protocol, as `send` does. The body of a 101 is what the worker says in
+        that protocol, until somebody who speaks it calls `switch`.
+        """
+        self._may_switch = True
+        reply = await self.send(request, deadline)
+        self._may_switch = False
+        if reply.status == _SWITCHING_PROTOCOLS:
+            self._switched = reply
+        return reply
+
+    def switch(self, protocol: asyncio.Protocol) -> bytes:
+        """After a 101: another protocol has the connection from here on; returns what the worker sent ahead of that."""
+        assert self._switched is not None
+        early = self._switched.taken()
+        self._reply = self._switched = None
+        self.deadline = 0.0
+        self.transport.set_protocol(protocol)
+        self.unhold()
+        return early
+
+    def switched_off(self) -> None:
+        """The connection that another protocol had is gone."""
+        self.broken = True
+        self._owner.forget(self)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is no more."""
+        return self.broken
 
     # --- what a piped request body calls
 
@@ -205,7 +242,9 @@ class UpstreamConnection(asyncio.Protocol):
             if head.status >= _INTERIM:
                 break
             if head.status == _SWITCHING_PROTOCOLS:
-                raise ProtocolError("it switches protocols unasked")
+                if not self._may_switch:
+                    raise ProtocolError("it switches protocols unasked")
+                break
             self.reused = False  # the worker has the request: it must not be sent once more
         self._begin_reply(head, data)
 

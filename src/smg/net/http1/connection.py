@@ -273,6 +273,31 @@ class ServerConnection(asyncio.Protocol):
             % (line.encode(), len(text), text)
         )
 
+    # --- leaving HTTP
+
+    def switch(self, protocol: asyncio.Protocol) -> bytes:
+        """Another protocol has the connection from here on; returns what the client sent ahead of that.
+
+        The exchange under way lasts as long as the connection, which tells by `switched_off` that it is no more.
+        """
+        early, self._backlog = self._backlog, b""
+        self.closing = True
+        self.transport.set_protocol(protocol)
+        if self._held_for_backlog or self._held_for_body:
+            self._held_for_backlog = self._held_for_body = False
+            self._set_reading()
+        return early
+
+    def switched_off(self) -> None:
+        """The connection that another protocol had is gone."""
+        self.gone = True
+        self._server.connections.discard(self)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is no more."""
+        return self.gone
+
     # --- the end of an exchange
 
     def finish(self, exchange: Exchange) -> None:

@@ -11,15 +11,26 @@ import asyncio
 import socket
 import sys
 
-_STATES_OF_LEAVING = frozenset({7, 8})  # TCP_CLOSE, TCP_CLOSE_WAIT in the kernel's numbering
+_CLOSED = 7  # TCP_CLOSE
+_STATES_OF_LEAVING = frozenset({_CLOSED, 8})  # and TCP_CLOSE_WAIT
 
 
 def has_left(transport: asyncio.BaseTransport) -> bool:
     """True once the peer closed or reset its side; False while it is there or cannot be asked."""
+    return _state(transport) in _STATES_OF_LEAVING
+
+
+def has_reset(transport: asyncio.BaseTransport) -> bool:
+    """True once nothing can be sent either: the connection was reset. Otherwise as `has_left`."""
+    return _state(transport) == _CLOSED
+
+
+def _state(transport: asyncio.BaseTransport) -> int:
+    """The state of the TCP connection in the kernel's numbering; 0 if it cannot be asked."""
     sock = transport.get_extra_info("socket")
     if sock is None or sys.platform != "linux" or sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return False
+        return 0
     try:
-        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _STATES_OF_LEAVING
+        return int(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0])
     except OSError:
-        return True
+        return _CLOSED

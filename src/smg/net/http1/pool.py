@@ -69,6 +69,14 @@ class Pool:
         connection = await self._connect(deadline)
         return await connection.send(request, deadline, content=content)
 
+    async def upgrade(self, request: bytes, deadline: float) -> tuple[UpstreamConnection, Reply]:
+        """Ask for another protocol, on a connection of its own. Raises UpstreamError.
+
+        After any answer but a 101 the connection is the pool's, like any other.
+        """
+        connection = await self._connect(deadline)
+        return connection, await connection.upgrade(request, deadline)
+
     def _take(self) -> UpstreamConnection | None:
         idle = self._idle
         oldest = self._loop.time() - self._options.idle_timeout_secs if self._options.idle_timeout_secs else 0.0

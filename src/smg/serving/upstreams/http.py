@@ -93,6 +93,10 @@ class Link:
         line, host = path.encode(), self._authority
         return b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: %b\r\n" % (line, host, content_type)
 
+    def get_head(self, target: str) -> bytes:
+        """The request line of a GET, and the header that every request has."""
+        return b"GET %b HTTP/1.1\r\nhost: %b\r\n" % (target.encode(), self._authority)
+
     def fields(
         self, path: str, exchange: Exchange, length: int, content_type: bytes = JSON
     ) -> list[tuple[bytes, bytes]]:
@@ -200,7 +204,13 @@ class HttpUpstream:
         return await self.send_body(worker, call, body, exchange)
 
     async def send_body(
-        self, worker: Worker, call: Call, body: bytes | None, exchange: Exchange, path: str | None = None
+        self,
+        worker: Worker,
+        call: Call,
+        body: bytes | None,
+        exchange: Exchange,
+        path: str | None = None,
+        content_type: bytes = JSON,
     ) -> Reply:
         """Send these bytes as the call's body, or with None the client's body as it comes; to the call's path, unless
         the engine has another one for it.
@@ -209,10 +219,20 @@ class HttpUpstream:
         deadline = self._loop.time() + (link.timeout_secs or self._request_timeout_secs)
         if link.http2 is not None:
             try:
-                return await self._send_http2(link, link.http2, path or call.endpoint.path, body, exchange, deadline)
+                fields = link.fields(
+                    path or call.endpoint.path,
+                    exchange,
+                    (exchange.body.length or 0) if body is None else len(body),
+                    content_type,
+                )
+                if body is None:
+                    return await link.http2.call(fields, deadline, exchange.body)
+                return await link.http2.call(fields, deadline, content=body)
             except NotHttp2 as error:
                 self._fall_back(worker, link, error)
-        parts = _head(link, link.head(path or call.endpoint.path), exchange)
+        path = path or call.endpoint.path
+        head = link.head(path) if content_type is JSON else link.head_of(path, content_type)
+        parts = head_lines(link, head, exchange)
         if body is None:
             parts.append(b"content-length: %d\r\n\r\n" % (exchange.body.length or 0))
             return await link.pool.call(b"".join(parts), deadline, exchange.body)
@@ -233,17 +253,9 @@ class HttpUpstream:
                 return await link.http2.call(fields, deadline, upload)
             except NotHttp2 as error:
                 self._fall_back(worker, link, error)
-        parts = _head(link, link.head_of(path, upload.content_type), exchange)
+        parts = head_lines(link, link.head_of(path, upload.content_type), exchange)
         parts.append(b"content-length: %d\r\n\r\n" % length)
         return await link.pool.call(b"".join(parts), deadline, upload)
-
-    @staticmethod
-    async def _send_http2(
-        link: Link, pool: Http2Pool, path: str, body: bytes | None, exchange: Exchange, deadline: float
-    ) -> Reply:
-        if body is None:
-            return await pool.call(link.fields(path, exchange, exchange.body.length or 0), deadline, exchange.body)
-        return await pool.call(link.fields(path, exchange, len(body)), deadline, content=body)
 
     def _fall_back(self, worker: Worker, link: Link, error: UpstreamError) -> None:
         """The worker does not speak HTTP/2 any more: from now on it is sent HTTP/1.1."""
@@ -255,7 +267,7 @@ class HttpUpstream:
         self._retire(pool)
 
 
-def _head(link: Link, beginning: bytes, exchange: Exchange) -> list[bytes]:
+def head_lines(link: Link, beginning: bytes, exchange: Exchange) -> list[bytes]:
     """The beginning of a head, then the client's headers that go along and one credential."""
     parts = [beginning]
     authorized = False
