@@ -63,6 +63,11 @@ MEANINGS: Final = {
     "decisions_not_supported": "Workers serve this model, but none that can answer Decisions.",
     "audio_transcriptions_not_supported": "Workers serve this model, but none that takes recordings: halves of split "
     "engines and external providers do not.",
+    "responses_not_supported": "No worker for this model speaks the Responses API. Providers that are known by name or "
+    "host are not asked for what they do not have.",
+    "messages_not_supported": "The same of Anthropic's Messages API.",
+    "count_tokens_not_supported": "The same of counting tokens in that API.",
+    "interactions_not_supported": "The same of Google's Interactions API, which no engine of the fleet speaks either.",
     "dp_aware_not_supported": "Only data-parallel ranks serve this model. A rank is named in a JSON body, which a form "
     "is not.",
     "realtime_request_failed": "The worker that was chosen for a realtime route could not be reached, broke its answer "

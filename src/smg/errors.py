@@ -71,6 +71,10 @@ ERROR_KINDS: dict[str, ErrorKind] = {
     "unsupported_decisions_request": ErrorKind(400, "downstream"),
     "decisions_not_supported": ErrorKind(501, "gateway"),
     "audio_transcriptions_not_supported": ErrorKind(501, "gateway"),
+    "responses_not_supported": ErrorKind(501, "gateway"),
+    "messages_not_supported": ErrorKind(501, "gateway"),
+    "count_tokens_not_supported": ErrorKind(501, "gateway"),
+    "interactions_not_supported": ErrorKind(501, "gateway"),
     "dp_aware_not_supported": ErrorKind(400, "gateway"),
     "no_compatible_pd_pair": ErrorKind(503, "gateway"),
     # Trying again at once would only add to the load; the Retry-After is the time to the next load reports.

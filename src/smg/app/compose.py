@@ -155,14 +155,16 @@ class Gateway:
             on_flag=placing.recheck,
         )
 
+        admission = self.admission = admission_of(settings, registry, metrics, fetcher)
         self.upstream = HttpUpstream(
-            PoolOptions(idle_timeout_secs=settings.upstream_pool_idle_timeout_secs), settings.request_timeout_secs
+            PoolOptions(idle_timeout_secs=settings.upstream_pool_idle_timeout_secs),
+            settings.request_timeout_secs,
+            is_own=admission.is_own,
         )
         self.tunnels = Tunnels()
         self._pairs: PairUpstream | None = None
         kinds = required_roles(settings) or ("regular",)
         calls = CallAccounts(metrics, registry, placing.policy_name, kinds)
-        admission = self.admission = admission_of(settings, registry, metrics, fetcher)
 
         def served(
             placer: Placer,
@@ -187,6 +189,7 @@ class Gateway:
             policy_gauges(policies, metrics)
         load_gauges(registry, metrics, overload)
 
+        placed = self._upstream_of_placements(metrics, calls)
         accounts = self.accounts = HttpAccounts(metrics, logs.access)
         metrics.http_inflight_request_age_count.source(lambda: count_by_age(accounts.ages_secs()))
         rows = admission.guarded(
@@ -199,7 +202,11 @@ class Gateway:
                 *control_engine_metrics.routes(registry, fetcher),
                 *control_tokenizers.routes(),
                 *_rl_routes(settings, registry, metrics),
-                *served(placing.placer, self._upstream_of_placements(metrics, calls), forwarded.ENDPOINTS),
+                *served(placing.placer, placed, forwarded.ENDPOINTS),
+                *served(placing.by_api["responses"], placed, (forwarded.RESPONSES,)),
+                *served(placing.by_api["messages"], placed, (forwarded.MESSAGES,)),
+                *served(placing.by_api["count_tokens"], self.upstream, (forwarded.COUNT_TOKENS,)),
+                *served(placing.by_api["interactions"], self.upstream, (forwarded.INTERACTIONS,)),
                 *served(
                     placing.decisions,
                     DecisionsUpstream(self.upstream, settings.max_payload_size),

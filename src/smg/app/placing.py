@@ -19,7 +19,7 @@ from smg.fleet.policies.base import PolicyContext
 from smg.fleet.policy_book import Policies
 from smg.fleet.realtime import LeastInFlight, OneForAll, speaks_realtime
 from smg.fleet.registry import Registry
-from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector, available, fleet_http, unranked
+from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector, available, fleet_http, prefill_http, speaks, unranked
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.sticky import AssignmentMode, StickyOptions, StickySessions
 from smg.fleet.worker import WorkerType
@@ -33,14 +33,16 @@ Clock = Callable[[], float]
 
 class Placing(NamedTuple):
     """`decisions` and `transcriptions` place requests that only whole engines of the fleet can serve, `realtime` those
-    that only engines with that label can, whatever the policies. `by_type` has the
-    policies of every kind of worker there is; `recheck` is called when a worker's state moved.
+    that only engines with that label can, whatever the policies. `by_api` has what places the requests of APIs that not
+    every worker speaks. `by_type` has the policies of every kind of worker there is; `recheck` is called when a
+    worker's state moved.
     """
 
     placer: Placer
     decisions: Placer
     transcriptions: Placer
     realtime: Placer
+    by_api: Mapping[str, Placer]
     by_type: Mapping[WorkerType, Policies]
     sessions: StickySessions | None
     recheck: Callable[[], None]
@@ -78,20 +80,22 @@ def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Cl
         filters=(fleet_http, unranked, available),
         incapable=("audio_transcriptions_not_supported", "dp_aware_not_supported"),
     )
-    realtime = Selector(
-        registry,
-        OneForAll(LeastInFlight(PolicyContext(random.Random(), now))),
-        None,
-        now,
-        filters=(speaks_realtime, available),
-        incapable=("service_unavailable",),
-        unavailable="service_unavailable",
-        **select.keywords,
+    unpoliced = partial(
+        Selector, registry, OneForAll(LeastInFlight(PolicyContext(random.Random(), now))), None, now, **select.keywords
+    )
+    realtime = unpoliced(
+        filters=(speaks_realtime, available), incapable=("service_unavailable",), unavailable="service_unavailable"
     )
     placer: Selector | PairSelector
+    by_api: dict[str, Selector | PairSelector] = {
+        api: select(filters=(speaks(api), available), incapable=(f"{api}_not_supported",))
+        for api in ("responses", "messages", "count_tokens", "interactions")
+    }
     if settings.pd_disaggregation:
         by_type |= {leg: policies(name or settings.policy, leg) for leg, name in _legs(settings)}
         placer = PairSelector(registry, by_type["prefill"], by_type["decode"], now, **select.keywords)
+        by_api |= {"responses": placer, "messages": placer}
+        by_api["count_tokens"] = unpoliced(filters=(prefill_http, available))  # leaves nothing behind to reuse
     else:
         placer = select()
 
@@ -100,8 +104,10 @@ def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Cl
         decisions.recheck()
         transcriptions.recheck()
         realtime.recheck()
+        for some in by_api.values():
+            some.recheck()
 
-    return Placing(placer, decisions, transcriptions, realtime, by_type, sessions, recheck)
+    return Placing(placer, decisions, transcriptions, realtime, by_api, by_type, sessions, recheck)
 
 
 def static_specs(settings: Settings) -> list[WorkerSpec]:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
 from smg.auth.keys import bearer_token
-from smg.engines.detection import provider_of
+from smg.engines.providers import path_at, provider_for
 from smg.errors import UpstreamError
 from smg.fleet.registry import Registry
 from smg.fleet.worker import Worker
@@ -64,7 +65,7 @@ async def _provider_cards(workers: Iterable[Worker], fetcher: Fetcher, key: str)
         if worker.runtime != "external":
             continue
         try:
-            answer = await fetcher.get(worker.base_url + PATH, api_key=key, timeout_secs=_PROVIDER_TIMEOUT_SECS)
+            answer = await fetcher.get(_url(worker.base_url), api_key=key, timeout_secs=_PROVIDER_TIMEOUT_SECS)
         except UpstreamError:
             continue
         names = _names(answer.body) if answer.status == HTTPStatus.OK else []
@@ -82,8 +83,11 @@ def _names(body: bytes) -> list[str]:
 
 
 def _provider_name(worker: Worker) -> str:
-    named = worker.spec.provider if worker.spec is not None else None
-    return named or provider_of(worker.base_url) or "external"
+    return provider_for(worker.base_url, worker.spec.provider if worker.spec is not None else None).name
+
+
+def _url(base_url: str) -> str:
+    return urlunsplit(urlsplit(base_url)._replace(path=path_at(base_url, PATH)))
 
 
 def _card(name: str, owner: str) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Protocol
 from smg.edge.cors import Cors
 from smg.errors import Forbidden, GatewayError, Unauthorized
 from smg.net.exchange import Exchange
-from smg.net.routes import Group, Route, RouteTable
-from smg.protocol.envelope import envelope, envelope_headers, refusal
+from smg.net.routes import Group, Route, RouteTable, words_of
+from smg.protocol.envelope import envelope_headers
 from smg.protocol.failures import FormFailure, RequestFailure
 from smg.telemetry.logs import get_logger
 
@@ -138,7 +138,7 @@ class Front:
         elif isinstance(error, FormFailure):
             exchange.answer(400, error.message.encode(), _TEXT)
         elif isinstance(error, RequestFailure):
-            exchange.answer(400, refusal(error))
+            exchange.answer(400, words_of(exchange).refused(error, exchange.request_id))
         elif isinstance(error, Unauthorized):
             challenge = (b"www-authenticate", b'Bearer realm="%b"' % error.realm.encode())
             exchange.answer(401, error.message.encode(), _TEXT, headers=(challenge,))
@@ -150,7 +150,8 @@ class Front:
                 error = GatewayError("internal_error", "the gateway failed while it served this request")
             exchange.error_code = error.code
             headers = [*envelope_headers(error), *self._marks(exchange, error)]
-            exchange.answer(error.status, envelope(error), headers=headers)
+            body = words_of(exchange).decided(error, exchange.request_id)
+            exchange.answer(error.status, body, headers=headers)
 
     def _marks(self, exchange: Exchange, error: GatewayError) -> Sequence[tuple[bytes, bytes]]:
         """What the answer of a code carries in addition: a wrong method is told which ones are right."""

@@ -7,7 +7,6 @@ vLLM's first; and an address that has just a model list is some OpenAI-compatibl
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from smg.engines.plan import NO_ANSWER, Answer, Plan
 
@@ -16,15 +15,6 @@ VERSION = "/version"
 SERVER_INFO = "/server_info"
 
 _OWNERS = {"sglang": "sglang", "nvidia": "sglang", "vllm": "vllm"}
-
-# Providers outside the fleet, by the end of their host name.
-_PROVIDERS = {"openai.com": "openai", "anthropic.com": "anthropic", "x.ai": "xai", "googleapis.com": "gemini"}
-
-
-def provider_of(url: str) -> str | None:
-    """The provider that a URL's host belongs to, or None for an engine of one's own."""
-    host = urlsplit(url).hostname or ""
-    return next((name for end, name in _PROVIDERS.items() if host == end or host.endswith(f".{end}")), None)
 
 
 def detect_runtime() -> Plan[str | None]:

@@ -20,7 +20,6 @@ DEFAULT_MOONCAKE_PORT = 8998
 
 # Whichever of these a request has limits its output; the prefill copy's limit is one token.
 _OUTPUT_LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-_DEFAULT_LIMIT = "max_tokens"
 _ONLY_FOR_DECODE = ("stream_options", "min_tokens")
 
 
@@ -52,13 +51,18 @@ def connector_of(name: str | None) -> Connector:
     return CONNECTORS.get((name or "").lower().removesuffix("connector"), PASSTHROUGH)
 
 
-def prefill_edits(found: Mapping[str, Raw], tag: Mapping[str, object] | None) -> Edits:
-    """What changes in a request with these members for the prefill engine: one token, one choice, no stream."""
+def prefill_edits(
+    found: Mapping[str, Raw], tag: Mapping[str, object] | None, output_limit: str = "max_tokens"
+) -> Edits:
+    """What changes in a request with these members for the prefill engine: one token, one choice, no stream.
+
+    A request that does not bound its output is bounded by the member `output_limit`.
+    """
     edits: Edits = {name: REMOVED for name in _ONLY_FOR_DECODE if name in found}
     edits["stream"] = b"false"
     if "n" in found:
         edits["n"] = b"1"
-    for name in [n for n in _OUTPUT_LIMITS if n in found] or [_DEFAULT_LIMIT]:
+    for name in [n for n in _OUTPUT_LIMITS if n in found] or [output_limit]:
         edits[name] = b"1"
     if tag is not None:
         edits[PARAMS] = msgspec.json.encode(tag)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from smg.engines.providers import FLEET_LACKS, provider_for
 from smg.errors import PlacementError
 from smg.fleet.breaker import State
 from smg.fleet.expected_wait import WaitTuning
@@ -35,6 +36,26 @@ def regular_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:  # 
 def fleet_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:
     """The same without external providers, who have the OpenAI API and no routes beyond it."""
     return [w for w in regular_http(workers, now) if w.runtime != "external"]
+
+
+def prefill_http(workers: Sequence[Worker], now: float) -> Sequence[Worker]:  # noqa: ARG001  the same
+    """Workers that read prompts for others, and can answer what is about a prompt alone."""
+    return [w for w in workers if w.worker_type == "prefill" and w.connection_mode == "http"]
+
+
+def speaks(api: str) -> Filter:
+    """A filter for workers that one HTTP call serves whole, and that have an API, by its name in metrics."""
+
+    def narrow(workers: Sequence[Worker], now: float) -> Sequence[Worker]:
+        return [w for w in regular_http(workers, now) if api not in _lacks(w)]
+
+    return narrow
+
+
+def _lacks(worker: Worker) -> frozenset[str]:
+    if worker.runtime != "external":
+        return FLEET_LACKS
+    return provider_for(worker.base_url, worker.spec.provider if worker.spec is not None else None).lacks
 
 
 def unranked(workers: Sequence[Worker], now: float) -> Sequence[Worker]:  # noqa: ARG001  the same

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from smg.net.exchange import Exchange
+from smg.protocol.error_styles import STYLES, ErrorStyle, Words
 
 Group = Literal["public", "serving", "admin"]
 # A handler that never waits is a plain function and runs inline; one that waits gets a task.
@@ -20,8 +21,8 @@ Handler = Callable[[Exchange], Coroutine[Any, Any, None] | None]
 class Route(NamedTuple):
     """One row of the route table.
 
-    `id_prefix` begins the request ids generated on this route. `waits` says that the handler is a coroutine function
-    and gets a task; the route table finds out.
+    `id_prefix` begins the request ids generated on this route, and errors are told in the style `errors`. `waits` says
+    that the handler is a coroutine function and gets a task; the route table finds out.
     """
 
     method: str
@@ -30,6 +31,12 @@ class Route(NamedTuple):
     group: Group = "public"
     id_prefix: str = "req-"
     waits: bool = False
+    errors: ErrorStyle = "openai"
+
+
+def words_of(exchange: Exchange) -> Words:
+    """In which words errors of an exchange are told."""
+    return STYLES[exchange.route.errors if exchange.route is not None else "openai"]
 
 
 class RouteTable:

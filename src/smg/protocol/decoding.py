@@ -22,11 +22,15 @@ from smg.protocol.requests import (
     ClassifyRequest,
     ClientSecretRequest,
     CompletionRequest,
+    CountTokensRequest,
     EmbeddingRequest,
     GenerateRequest,
+    InteractionRequest,
+    MessagesRequest,
     RealtimeSessionRequest,
     Request,
     RerankRequest,
+    ResponsesRequest,
 )
 
 R = TypeVar("R", bound=Request)
@@ -39,6 +43,10 @@ KINDS: tuple[type[Request], ...] = (
     ClassifyRequest,
     RerankRequest,
     DecisionsRequest,
+    ResponsesRequest,
+    CountTokensRequest,
+    MessagesRequest,
+    InteractionRequest,
     RealtimeSessionRequest,
     ClientSecretRequest,
     CallSession,

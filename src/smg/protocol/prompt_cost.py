@@ -20,10 +20,14 @@ from smg.protocol.requests import (
     ChatRequest,
     ClassifyRequest,
     CompletionRequest,
+    CountTokensRequest,
     EmbeddingRequest,
     GenerateRequest,
+    InteractionRequest,
+    MessagesRequest,
     Request,
     RerankRequest,
+    ResponsesRequest,
 )
 
 CHARS_PER_TOKEN: Final = 4
@@ -89,8 +93,16 @@ def _of_decisions(request: DecisionsRequest) -> PromptCost:
     return PromptCost(_of_texts([prompt_text(request), *question_texts(request)]).tokens)
 
 
+def _of_prompt(request: Request) -> PromptCost:
+    return _of_texts([prompt_text(request)])
+
+
 _COST_OF: dict[type[Request], Callable[[Any], PromptCost]] = {
-    ChatRequest: lambda request: _of_texts([prompt_text(request)]),
+    ChatRequest: _of_prompt,
+    ResponsesRequest: _of_prompt,
+    CountTokensRequest: _of_prompt,
+    MessagesRequest: _of_prompt,
+    InteractionRequest: _of_prompt,
     CompletionRequest: lambda request: _of_batch(request.prompt),
     GenerateRequest: _of_generate,
     EmbeddingRequest: lambda request: _of_input(request.input),

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from smg.protocol.decisions import DecisionsRequest, evidence_text
 from smg.protocol.messages import Content
@@ -20,13 +20,27 @@ from smg.protocol.requests import (
     ChatRequest,
     ClassifyRequest,
     CompletionRequest,
+    CountTokensRequest,
     EmbeddingRequest,
     GenerateRequest,
+    InteractionRequest,
+    MessagesRequest,
     Request,
     RerankRequest,
+    ResponsesRequest,
 )
 
 _texts = msgspec.json.Decoder(str | list[str] | None)
+
+
+class _Item(Struct, gc=False):
+    """A block of content, or a message that has some."""
+
+    text: Any = None
+    content: Raw = ABSENT
+
+
+_contents = msgspec.json.Decoder(str | list[_Item | str] | None)
 _token_ids = msgspec.json.Decoder(list[int | list[int]] | None)
 
 
@@ -115,6 +129,39 @@ def _input_text(request: EmbeddingRequest | ClassifyRequest) -> str:
         return ""
 
 
+def _responses_text(request: ResponsesRequest) -> str:
+    texts = [] if request.instructions is None else [request.instructions]
+    return _joined(texts + _spoken(request.input))
+
+
+def _messages_text(request: CountTokensRequest) -> str:
+    texts = _spoken(request.system)
+    for message in request.messages:
+        texts += _spoken(message.content)
+    return _joined(texts)
+
+
+def _spoken(raw: Raw) -> list[str]:
+    """The texts of a content in the newer APIs: a text, or a list of blocks, or of messages with such contents."""
+    if raw is ABSENT:
+        return []
+    try:
+        content = _contents.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    if type(content) is str:
+        return [content]
+    texts: list[str] = []
+    for item in content or ():
+        if type(item) is str:
+            texts.append(item)
+        elif type(item.text) is str:
+            texts.append(item.text)
+        elif item.content is not ABSENT:
+            texts += _spoken(item.content)
+    return texts
+
+
 _TEXT_OF: dict[type[Request], Callable[[Any], str]] = {
     ChatRequest: _chat_text,
     CompletionRequest: lambda request: _text_or_list(request.prompt),
@@ -122,5 +169,9 @@ _TEXT_OF: dict[type[Request], Callable[[Any], str]] = {
     EmbeddingRequest: _input_text,
     ClassifyRequest: _input_text,
     RerankRequest: lambda request: request.query,
+    ResponsesRequest: _responses_text,
+    CountTokensRequest: _messages_text,
+    MessagesRequest: _messages_text,
+    InteractionRequest: lambda request: _joined(_spoken(request.input)),
     DecisionsRequest: evidence_text,
 }

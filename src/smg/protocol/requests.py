@@ -253,6 +253,49 @@ class ClassifyRequest(Request, gc=False, kw_only=True):
     lora_path: Raw = ABSENT
 
 
+class ResponsesRequest(Request, gc=False, kw_only=True):
+    """POST /v1/responses. Without a model the worker has one of its own."""
+
+    model: ModelName | None = None
+    input: Raw
+    instructions: str | None = None
+    stream: bool | None = None
+    max_output_tokens: Count | None = None
+    rid: str | None = None
+
+
+class Utterance(Struct, gc=False):
+    """A message of Anthropic's API: a text, or blocks of content."""
+
+    role: str
+    content: Raw
+
+
+class CountTokensRequest(Request, gc=False, kw_only=True):
+    """POST /v1/messages/count_tokens."""
+
+    model: ModelName
+    messages: list[Utterance]
+    system: Raw = ABSENT
+
+
+class MessagesRequest(CountTokensRequest, gc=False, kw_only=True):
+    """POST /v1/messages."""
+
+    max_tokens: Count
+    stream: bool | None = None
+    rid: str | None = None
+
+
+class InteractionRequest(Request, gc=False, kw_only=True):
+    """POST /v1/interactions: a turn of a model, or of an agent."""
+
+    model: ModelName | None = None
+    agent: str | None = None
+    input: Raw
+    stream: bool | None = None
+
+
 class RerankRequest(Request, gc=False, kw_only=True):
     """POST /rerank and /v1/rerank. The documents are read because the answer may repeat them."""
 

@@ -30,10 +30,14 @@ from smg.protocol.messages import Root, User
 from smg.protocol.requests import (
     ChatRequest,
     CompletionRequest,
+    CountTokensRequest,
+    InteractionRequest,
     JsonSchemaFormat,
+    MessagesRequest,
     NamedChoice,
     Request,
     RerankRequest,
+    ResponsesRequest,
     TextFormat,
 )
 
@@ -223,6 +227,14 @@ _COMPLETIONS = (
     _excludes("json_schema", "ebnf"),
 )
 
+_RESPONSES = (_at_least("max_output_tokens", 1),)
+
+_COUNT_TOKENS = (_not_empty("messages"),)
+
+_MESSAGES = (*_COUNT_TOKENS, _at_least("max_tokens", 1))
+
+_INTERACTIONS = (_excludes("agent", "model"), _excludes("model", "agent"))
+
 _RERANK = (
     Rule("query", "must not be blank", lambda value, _: value.strip() != ""),
     _not_empty("documents"),
@@ -273,6 +285,10 @@ RULES: dict[type[Request], tuple[Rule, ...]] = {
     ChatRequest: _CHAT,
     CompletionRequest: _COMPLETIONS,
     RerankRequest: _RERANK,
+    ResponsesRequest: _RESPONSES,
+    CountTokensRequest: _COUNT_TOKENS,
+    MessagesRequest: _MESSAGES,
+    InteractionRequest: _INTERACTIONS,
     DecisionsRequest: _DECISIONS,
 }
 """The rules of each validated kind, in the order in which violations are reported."""
@@ -290,7 +306,9 @@ class _Plan:
     def of(cls, rules: tuple[Rule, ...]) -> _Plan:
         fields = list(dict.fromkeys(rule.field for rule in rules))
         grouped = tuple(tuple(rule for rule in rules if rule.field == field) for field in fields)
-        return cls(attrgetter(*fields), grouped, tuple(tuple(rule.holds for rule in group) for group in grouped))
+        read = attrgetter(*fields)
+        reads = read if len(fields) > 1 else lambda request: (read(request),)
+        return cls(reads, grouped, tuple(tuple(rule.holds for rule in group) for group in grouped))
 
     def messages(self, request: Request) -> list[str]:
         """What to tell the caller of a request that breaks some of the rules."""

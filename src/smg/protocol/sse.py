@@ -41,5 +41,9 @@ def broken_stream(message: str, tail: bytes, *, kind: str = "stream_error") -> b
     An event that is half sent is closed first, so that the error stands in an event of its own.
     """
     error = msgspec.json.encode({"error": {"message": message, "type": kind}})
-    start = b"" if at_boundary(tail) else _CLOSING[tail.endswith(b"\n")]
-    return start + b"data: " + error + b"\n\n" + DONE
+    return closing(tail) + b"data: " + error + b"\n\n" + DONE
+
+
+def closing(tail: bytes) -> bytes:
+    """What closes the event that a stream which ends with `tail` is in the middle of; nothing between two."""
+    return b"" if at_boundary(tail) else _CLOSING[tail.endswith(b"\n")]

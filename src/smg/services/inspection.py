@@ -17,9 +17,10 @@ from http import HTTPStatus
 from importlib.util import find_spec
 
 from smg.engines import engine_of
-from smg.engines.detection import detect_runtime, provider_of
+from smg.engines.detection import detect_runtime
 from smg.engines.labels import Labels
 from smg.engines.plan import NO_ANSWER, Answer
+from smg.engines.providers import provider_of
 from smg.errors import UpstreamError
 from smg.fleet.address import parse_address
 from smg.fleet.spec import WorkerSpec

@@ -8,9 +8,11 @@ from smg.fleet.hints import NO_HINTS, Hints
 from smg.fleet.worker import Worker
 from smg.net.routes import Handler, Route
 from smg.net.upload import SpooledUpload
+from smg.protocol.error_styles import ErrorStyle
 from smg.protocol.requests import Request
 from smg.services.tenant_limits import Charge
 from smg.serving.session import Session
+from smg.serving.upstreams.provider_headers import CredentialStyle
 
 # Model labels of requests without a model, and of those whose model no worker serves.
 NO_MODEL = "unknown"
@@ -23,7 +25,9 @@ class Endpoint(NamedTuple):
     `name` is its label in metrics, `kind` the request type its body is parsed as, `id_prefix` begins generated request
     ids, `may_stream_body` says that large bodies can pass through unparsed, and `splits` that a prefill/decode pair can
     serve it together. `method` is that of the route, `mode` is how metrics name its connections, `policy` what places
-    its calls if that is not the model's policy, and `content_type` what its worker is told of its body.
+    its calls if that is not the model's policy, and `content_type` what its worker is told of its body. `credentials`
+    says which of a client's go to an external provider, `output_limit` which member bounds an answer's tokens, and
+    `errors` in whose words errors are told.
     """
 
     name: str
@@ -36,10 +40,13 @@ class Endpoint(NamedTuple):
     mode: str = "http"
     policy: str = ""
     content_type: bytes = b"application/json"
+    credentials: CredentialStyle = "bearer"
+    output_limit: str = "max_tokens"
+    errors: ErrorStyle = "openai"
 
     def route(self, handler: Handler) -> Route:
         """The row of the route table."""
-        return Route(self.method, self.path, handler, "serving", self.id_prefix)
+        return Route(self.method, self.path, handler, "serving", self.id_prefix, errors=self.errors)
 
 
 class Call:

@@ -10,8 +10,8 @@ from smg.errors import UpstreamError
 from smg.net.exchange import Exchange
 from smg.net.http1.codec import ResponseHead
 from smg.net.reply import Reply
+from smg.net.routes import words_of
 from smg.protocol.headers import DROPPED_RESPONSE_HEADERS, connection_nominated
-from smg.protocol.sse import broken_stream
 from smg.services.tenant_limits import Charge
 
 # Our own framing replaces the worker's length.
@@ -67,6 +67,6 @@ async def relay_stream(
             await reply.pump(exchange.write, exchange.write_chunk if exchange.takes_chunks else None)
     except UpstreamError as error:
         broken = error
-        exchange.write(broken_stream(error.message, exchange.tail))
+        exchange.write(words_of(exchange).broken(error.message, exchange.tail))
     exchange.end()
     return broken

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.bodies import CHAT, chat
+from support.bodies import CHAT, MODEL, chat
 from support.client import LEAVING
 from support.raw_engine import answers, breaks_off, hangs, resets, stalls, streams
 from support.waiting import until, within
@@ -51,6 +51,42 @@ async def test_decode_gets_the_original_and_what_prefill_returned(stage, transfe
     assert decoding.json["kv_transfer_params"] == PARAMS
     assert decoding.json["stream_options"] == {"include_usage": True}
     assert decoding.json["vendor"] == filling.json["vendor"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "limit"),
+    [
+        ("/v1/messages", {"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}, "max_tokens"),
+        ("/v1/responses", {"max_output_tokens": 9, "input": "x"}, "max_output_tokens"),
+        ("/v1/responses", {"input": "x"}, "max_output_tokens"),
+    ],
+)
+async def test_the_newer_apis_are_split_as_well(stage, transfers, path, body, limit):
+    prefill, decode = await stage.raw_engine(FILLED), await stage.raw_engine(answers())
+    gateway = await transfers(prefill, decode)
+    answer = await gateway.post(path, {"model": MODEL, **body})
+    assert (answer.status, answer.worker) == (200, decode.url)
+    (filling,), (decoding,) = prefill.calls, decode.calls
+    assert (filling.path, decoding.path) == (path, path)
+    assert filling.json[limit] == 1
+    assert ("max_tokens" in filling.json) == (limit == "max_tokens")
+    assert decoding.json == {"model": MODEL, **body, "kv_transfer_params": PARAMS}
+
+
+async def test_tokens_are_counted_by_prefill_alone(stage, transfers):
+    prefill, decode = await stage.raw_engine(answers(200, b'{"input_tokens":3}')), await stage.raw_engine()
+    gateway = await transfers(prefill, decode)
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "x"}]}
+    answer = await gateway.post("/v1/messages/count_tokens", body)
+    assert (answer.status, answer.json, answer.worker) == (200, {"input_tokens": 3}, prefill.url)
+    assert prefill.calls[0].json == body
+    assert decode.calls == []
+
+
+async def test_interactions_are_not_split(stage, transfers):
+    gateway = await transfers(await stage.raw_engine(), await stage.raw_engine())
+    answer = await gateway.post("/v1/interactions", {"model": MODEL, "input": "x"})
+    assert (answer.status, answer.code) == (501, "interactions_not_supported")
 
 
 @pytest.mark.parametrize("status", [400, 503])

@@ -67,6 +67,7 @@ def routes():
     ]
     served = (
         *forwarded.ENDPOINTS,
+        *forwarded.SPOKEN_BY_SOME,
         *decisions.ENDPOINTS,
         *transcriptions.ENDPOINTS,
         *realtime.ENDPOINTS,

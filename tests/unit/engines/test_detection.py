@@ -1,6 +1,6 @@
 import pytest
 
-from smg.engines.detection import detect_runtime, provider_of
+from smg.engines.detection import detect_runtime
 from smg.engines.plan import NO_ANSWER, Answer
 
 
@@ -53,23 +53,3 @@ OTHER = {"id": "m", "owned_by": "someone"}
 def test_routes_that_only_one_engine_has_tell_it_otherwise(answers, runtime):
     found, asked = run(detect_runtime(), answers)
     assert (found, asked) == (runtime, [("/v1/models",), ASIDE])
-
-
-@pytest.mark.parametrize(
-    ("url", "provider"),
-    [
-        ("https://api.openai.com", "openai"),
-        ("https://openai.com/v1", "openai"),
-        ("https://api.anthropic.com:443", "anthropic"),
-        ("https://api.x.ai", "xai"),
-        ("https://generativelanguage.googleapis.com", "gemini"),
-        ("https://API.OpenAI.com", "openai"),
-        ("http://notopenai.com", None),
-        ("http://fox.ai", None),
-        ("http://openai.com.example", None),
-        ("http://127.0.0.1:8000", None),
-        ("http://[::1]:8000", None),
-    ],
-)
-def test_providers_are_known_by_their_host(url, provider):
-    assert provider_of(url) == provider

@@ -20,6 +20,7 @@ SHARED = {
     "merging",
     "plan",
     "prompt_logprobs",
+    "providers",
     "systemone",
 }
 

@@ -16,10 +16,14 @@ from smg.protocol.requests import (
     ClassifyRequest,
     ClientSecretRequest,
     CompletionRequest,
+    CountTokensRequest,
     EmbeddingRequest,
     GenerateRequest,
+    InteractionRequest,
+    MessagesRequest,
     RealtimeSessionRequest,
     RerankRequest,
+    ResponsesRequest,
 )
 
 HELLO = {"role": "user", "content": "Hi"}
@@ -52,6 +56,10 @@ def with_member(text: bytes) -> bytes:
         (ClassifyRequest, {"model": "m", "input": ["x"]}),
         (RerankRequest, {"query": "q", "documents": ["d", {"text": "e"}]}),
         (DecisionsRequest, {"model": "m", "input": "x", "questions": []}),
+        (ResponsesRequest, {"input": "x"}),
+        (CountTokensRequest, {"model": "m", "messages": [{"role": "user", "content": "x"}]}),
+        (MessagesRequest, {"model": "m", "max_tokens": 1, "messages": []}),
+        (InteractionRequest, {"input": [{"text": "x"}]}),
     ],
 )
 def test_the_least_request_of_each_kind_decodes_and_each_of_its_members_is_required(kind, least):
@@ -69,6 +77,10 @@ def test_every_kind_has_a_decoder():
         ClassifyRequest,
         RerankRequest,
         DecisionsRequest,
+        ResponsesRequest,
+        CountTokensRequest,
+        MessagesRequest,
+        InteractionRequest,
         RealtimeSessionRequest,
         ClientSecretRequest,
         CallSession,

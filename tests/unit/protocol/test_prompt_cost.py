@@ -8,9 +8,13 @@ from smg.protocol.requests import (
     ChatRequest,
     ClassifyRequest,
     CompletionRequest,
+    CountTokensRequest,
     EmbeddingRequest,
     GenerateRequest,
+    InteractionRequest,
+    MessagesRequest,
     RerankRequest,
+    ResponsesRequest,
 )
 
 
@@ -54,6 +58,10 @@ def test_a_chat_is_one_prompt_of_all_its_texts():
         (ClassifyRequest, {"input": ["a" * 8]}, PromptCost(2)),
         (RerankRequest, {"query": "q" * 4, "documents": ["d" * 12, {"text": "e" * 4}, {"id": 1}]}, PromptCost(7, 3)),
         (RerankRequest, {"query": "q" * 4, "documents": []}, PromptCost(1)),
+        (ResponsesRequest, {"input": "a" * 8}, PromptCost(2)),
+        (InteractionRequest, {"input": [{"type": "text", "text": "a" * 8}]}, PromptCost(2)),
+        (MessagesRequest, {"max_tokens": 1, "messages": [{"role": "user", "content": "a" * 8}]}, PromptCost(2)),
+        (CountTokensRequest, {"system": "s" * 4, "messages": []}, PromptCost(1)),
     ],
 )
 def test_what_other_prompts_cost(kind, members, expected):

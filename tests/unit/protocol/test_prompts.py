@@ -9,9 +9,13 @@ from smg.protocol.requests import (
     ChatRequest,
     ClassifyRequest,
     CompletionRequest,
+    CountTokensRequest,
     EmbeddingRequest,
     GenerateRequest,
+    InteractionRequest,
+    MessagesRequest,
     RerankRequest,
+    ResponsesRequest,
 )
 
 
@@ -65,6 +69,51 @@ def test_a_longer_history_begins_with_the_shorter_one():
 )
 def test_every_kind_has_its_text(made, text):
     assert prompt_text(made) == text
+
+
+SPEECH = [
+    {"role": "user", "content": "one"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "two"}, {"type": "image"}]},
+    {"type": "tool_result", "content": [{"type": "text", "text": "three"}]},
+    {"type": "function_call_output", "output": "not looked at"},
+    {"type": "text", "text": "four", "content": "nor this"},
+    "five",
+]
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        (request(ResponsesRequest, input="one"), "one"),
+        (request(ResponsesRequest, instructions="zero", input="one"), "zero\none"),
+        (request(ResponsesRequest, input=SPEECH), "one\ntwo\nthree\nfour\nfive"),
+        (request(ResponsesRequest, input={"odd": 1}), ""),
+        (request(ResponsesRequest, input=[1, 2]), ""),
+        (request(InteractionRequest, input=SPEECH), "one\ntwo\nthree\nfour\nfive"),
+        (request(InteractionRequest, input={"type": "text"}), ""),
+    ],
+)
+def test_an_input_of_the_newer_apis_is_its_texts_in_order(made, text):
+    assert prompt_text(made) == text
+
+
+@pytest.mark.parametrize("kind", [MessagesRequest, CountTokensRequest])
+def test_a_prompt_of_anthropic_s_api_begins_with_its_system(kind):
+    def text(**members):
+        return prompt_text(request(kind, model="m", max_tokens=1, **members))
+
+    turns = [{"role": "user", "content": "one"}, {"role": "assistant", "content": [{"type": "text", "text": "two"}]}]
+    assert text(messages=turns) == "one\ntwo"
+    assert text(messages=turns, system="zero") == "zero\none\ntwo"
+    assert text(messages=turns, system=[{"type": "text", "text": "zero"}]) == "zero\none\ntwo"
+    assert text(messages=[]) == ""
+
+
+def test_a_speech_that_nests_deeply_is_no_text():
+    content = "x"
+    for _ in range(400):
+        content = [{"content": content}]
+    assert prompt_text(request(ResponsesRequest, input=content)) in {"x", ""}
 
 
 @pytest.mark.parametrize(

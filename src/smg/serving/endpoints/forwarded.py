@@ -7,9 +7,13 @@ from smg.protocol.requests import (
     ChatRequest,
     ClassifyRequest,
     CompletionRequest,
+    CountTokensRequest,
     EmbeddingRequest,
     GenerateRequest,
+    InteractionRequest,
+    MessagesRequest,
     RerankRequest,
+    ResponsesRequest,
 )
 from smg.serving.call import Endpoint
 from smg.serving.dispatch import Dispatcher
@@ -24,6 +28,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("rerank", "/v1/rerank", RerankRequest),
     Endpoint("rerank", "/rerank", RerankRequest),
 )
+
+# Not every worker speaks these; who does not is in `engines/providers.py`, by the names here.
+RESPONSES = Endpoint(
+    "responses", "/v1/responses", ResponsesRequest, "resp-", credentials="own", output_limit="max_output_tokens"
+)
+MESSAGES = Endpoint("messages", "/v1/messages", MessagesRequest, "msg_", credentials="as sent", errors="anthropic")
+COUNT_TOKENS = Endpoint(
+    "count_tokens", "/v1/messages/count_tokens", CountTokensRequest, credentials="as sent", errors="anthropic"
+)
+INTERACTIONS = Endpoint("interactions", "/v1/interactions", InteractionRequest, splits=False, credentials="own")
+SPOKEN_BY_SOME: tuple[Endpoint, ...] = (RESPONSES, MESSAGES, COUNT_TOKENS, INTERACTIONS)
 
 
 class ForwardedEndpoint:

@@ -7,9 +7,11 @@ with their worker. One to a worker of HTTP/2 has a second pool, until the worker
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from smg.engines.providers import path_at, provider_for
 from smg.errors import UpstreamError
 from smg.fleet.placement import Placement
 from smg.fleet.worker import Worker
@@ -23,7 +25,8 @@ from smg.net.sweep import Sweeper, interval_for
 from smg.net.upload import SpooledUpload
 from smg.protocol.body import edit
 from smg.protocol.headers import FORWARDED_REQUEST_HEADERS, FORWARDED_REQUEST_PREFIX, forwarded
-from smg.serving.call import Call
+from smg.serving.call import Call, Endpoint
+from smg.serving.upstreams.provider_headers import Field, ProviderHeaders
 from smg.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
@@ -61,14 +64,16 @@ class Link:
         "_authority",
         "_heads",
         "_scheme",
+        "_url",
         "authorization",
         "http2",
         "pool",
+        "provider",
         "routed_line",
         "timeout_secs",
     )
 
-    def __init__(self, worker: Worker, options: PoolOptions) -> None:
+    def __init__(self, worker: Worker, options: PoolOptions, is_own: Callable[[bytes], bool]) -> None:
         address = address_of(worker.base_url)
         options = _own_options(worker, options)
         self.pool = Pool(address, options)
@@ -77,12 +82,17 @@ class Link:
         self.timeout_secs = worker.spec.http_pool.timeout_secs if worker.spec is not None else None
         self.routed_line = b"x-smg-routed-worker-id: %b\r\n" % worker.url.encode()
         self.authorization = b"authorization: Bearer %b\r\n" % worker.api_key.encode() if worker.api_key else b""
+        self.provider: ProviderHeaders | None = None
+        if worker.runtime == "external":
+            named = worker.spec.provider if worker.spec is not None else None
+            self.provider = ProviderHeaders(provider_for(worker.base_url, named), worker.api_key, is_own)
+        self._url = worker.base_url
         self._authority = address.authority.encode()
         self._scheme = b"https" if address.tls else b"http"
         self._heads: dict[str, bytes] = {}
 
     def head(self, path: str) -> bytes:
-        """The request line and the headers that are the same for every call to a path."""
+        """The request line and the headers that are the same for every call to a route."""
         head = self._heads.get(path)
         if head is None:
             head = self._heads[path] = self.head_of(path, JSON)
@@ -90,29 +100,58 @@ class Link:
 
     def head_of(self, path: str, content_type: bytes) -> bytes:
         """The same for a body of another type."""
-        line, host = path.encode(), self._authority
+        line, host = self._target(path), self._authority
         return b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-type: %b\r\n" % (line, host, content_type)
 
     def get_head(self, target: str) -> bytes:
         """The request line of a GET, and the header that every request has."""
-        return b"GET %b HTTP/1.1\r\nhost: %b\r\n" % (target.encode(), self._authority)
+        return b"GET %b HTTP/1.1\r\nhost: %b\r\n" % (self._target(target), self._authority)
 
     def fields(
-        self, path: str, exchange: Exchange, length: int, content_type: bytes = JSON
-    ) -> list[tuple[bytes, bytes]]:
+        self, endpoint: Endpoint, path: str, exchange: Exchange, length: int, content_type: bytes = JSON
+    ) -> list[Field]:
         """The header list of one call in HTTP/2."""
-        fields = [
+        return [
             (b":method", b"POST"),
             (b":scheme", self._scheme),
             (b":authority", self._authority),
-            (b":path", path.encode()),
+            (b":path", self._target(path)),
             (b"content-type", content_type),
-            *[field for field in exchange.headers.items() if forwarded(field[0])],
+            *self._client_fields(endpoint, exchange.headers),
+            (b"content-length", b"%d" % length),
         ]
-        if self.authorization and b"authorization" not in exchange.headers:
+
+    def head_lines(self, beginning: bytes, endpoint: Endpoint, exchange: Exchange) -> list[bytes]:
+        """The beginning of a head, then the client's headers that go along and one credential."""
+        parts = [beginning]
+        if self.provider is not None:
+            fields = self.provider.fields(exchange.headers, endpoint.credentials)
+            return parts + [b"%b: %b\r\n" % field for field in fields]
+        authorized = False
+        for name, value in exchange.headers.items():
+            if name in FORWARDED_REQUEST_HEADERS or name.startswith(FORWARDED_REQUEST_PREFIX):
+                parts.append(b"%b: %b\r\n" % (name, value))
+                authorized = authorized or name == b"authorization"
+        if not authorized:
+            parts.append(self.authorization)
+        return parts
+
+    def is_authorized(self, endpoint: Endpoint, exchange: Exchange) -> bool:
+        """Whether a call will bear a credential."""
+        if self.provider is not None:
+            return bool(self.provider.credentials(exchange.headers, endpoint.credentials))
+        return bool(self.authorization or exchange.headers.get(b"authorization"))
+
+    def _client_fields(self, endpoint: Endpoint, headers: dict[bytes, bytes]) -> list[Field]:
+        if self.provider is not None:
+            return self.provider.fields(headers, endpoint.credentials)
+        fields = [field for field in headers.items() if forwarded(field[0])]
+        if self.authorization and b"authorization" not in headers:
             fields.append((b"authorization", self.authorization[len(b"authorization: ") : -2]))
-        fields.append((b"content-length", b"%d" % length))
         return fields
+
+    def _target(self, path: str) -> bytes:
+        return path_at(self._url, path).encode()
 
     def pools(self) -> tuple[AnyPool, ...]:
         """All pools of the link."""
@@ -133,11 +172,17 @@ def _own_options(worker: Worker, options: PoolOptions) -> PoolOptions:
 
 
 class HttpUpstream:
-    """All links to HTTP workers. `request_timeout_secs` covers one whole exchange with a worker, stream included."""
+    """All links to HTTP workers. `request_timeout_secs` covers one whole exchange with a worker, stream included.
 
-    def __init__(self, options: PoolOptions, request_timeout_secs: float) -> None:
+    `is_own` tells the gateway's own credentials, which no external provider gets.
+    """
+
+    def __init__(
+        self, options: PoolOptions, request_timeout_secs: float, is_own: Callable[[bytes], bool] = lambda _key: False
+    ) -> None:
         self._options = options
         self._request_timeout_secs = request_timeout_secs
+        self._is_own = is_own
         self._links: dict[str, Link] = {}
         self._retired: list[AnyPool] = []
         self._past_resends = 0
@@ -149,7 +194,7 @@ class HttpUpstream:
         """The worker's link."""
         link = self._links.get(worker.id)
         if link is None:
-            link = self._links[worker.id] = Link(worker, self._options)
+            link = self._links[worker.id] = Link(worker, self._options, self._is_own)
         return link
 
     def routed_line(self, worker: Worker) -> bytes:
@@ -220,6 +265,7 @@ class HttpUpstream:
         if link.http2 is not None:
             try:
                 fields = link.fields(
+                    call.endpoint,
                     path or call.endpoint.path,
                     exchange,
                     (exchange.body.length or 0) if body is None else len(body),
@@ -232,7 +278,7 @@ class HttpUpstream:
                 self._fall_back(worker, link, error)
         path = path or call.endpoint.path
         head = link.head(path) if content_type is JSON else link.head_of(path, content_type)
-        parts = head_lines(link, head, exchange)
+        parts = link.head_lines(head, call.endpoint, exchange)
         if body is None:
             parts.append(b"content-length: %d\r\n\r\n" % (exchange.body.length or 0))
             return await link.pool.call(b"".join(parts), deadline, exchange.body)
@@ -248,12 +294,12 @@ class HttpUpstream:
         deadline = self._loop.time() + (link.timeout_secs or self._request_timeout_secs)
         path, length = call.endpoint.path, upload.length
         if link.http2 is not None:
-            fields = link.fields(path, exchange, length, upload.content_type)
+            fields = link.fields(call.endpoint, path, exchange, length, upload.content_type)
             try:
                 return await link.http2.call(fields, deadline, upload)
             except NotHttp2 as error:
                 self._fall_back(worker, link, error)
-        parts = head_lines(link, link.head_of(path, upload.content_type), exchange)
+        parts = link.head_lines(link.head_of(path, upload.content_type), call.endpoint, exchange)
         parts.append(b"content-length: %d\r\n\r\n" % length)
         return await link.pool.call(b"".join(parts), deadline, upload)
 
@@ -265,16 +311,3 @@ class HttpUpstream:
         worker.http2 = False
         pool, link.http2 = link.http2, None
         self._retire(pool)
-
-
-def head_lines(link: Link, beginning: bytes, exchange: Exchange) -> list[bytes]:
-    """The beginning of a head, then the client's headers that go along and one credential."""
-    parts = [beginning]
-    authorized = False
-    for name, value in exchange.headers.items():
-        if name in FORWARDED_REQUEST_HEADERS or name.startswith(FORWARDED_REQUEST_PREFIX):
-            parts.append(b"%b: %b\r\n" % (name, value))
-            authorized = authorized or name == b"authorization"
-    if not authorized:
-        parts.append(link.authorization)
-    return parts

@@ -18,7 +18,7 @@ from smg.protocol.realtime import with_model
 from smg.protocol.websocket import NoHandshake, answer_lines, key_of, request_lines
 from smg.serving.call import Call
 from smg.serving.session import Session
-from smg.serving.upstreams.http import HttpUpstream, Link, head_lines
+from smg.serving.upstreams.http import HttpUpstream, Link
 
 SWITCHING_PROTOCOLS = 101
 
@@ -42,7 +42,8 @@ class RealtimeUpstream:
         """Send a call and wait for its answer. Raises UpstreamError, and Unauthorized without a credential."""
         worker, endpoint = placement.worker, call.endpoint
         link = self._http.link(worker)
-        _require_credential(link, exchange)
+        if not link.is_authorized(endpoint, exchange):
+            raise Unauthorized("the request has no Authorization, and its worker no key of its own")
         try:
             if call.session is not None:
                 return await self._open(link, call, call.session, exchange)
@@ -56,7 +57,7 @@ class RealtimeUpstream:
         """Ask a worker for a session. Raises UpstreamError also for a 101 that is no handshake."""
         key = key_of(os.urandom(_NONCE_BYTES))
         target = with_model(call.endpoint.path, call.model or "")
-        parts = head_lines(link, link.get_head(target) + request_lines(session.offer, key), exchange)
+        parts = link.head_lines(link.get_head(target) + request_lines(session.offer, key), call.endpoint, exchange)
         parts.append(b"\r\n")
         connection, reply = await link.pool.upgrade(b"".join(parts), self._loop.time() + HANDSHAKE_SECS)
         if reply.status == SWITCHING_PROTOCOLS:
@@ -67,11 +68,6 @@ class RealtimeUpstream:
                 message = f"the worker's answer is no handshake: {error.reason}"
                 raise UpstreamError("realtime_request_failed", message) from None
         return reply
-
-
-def _require_credential(link: Link, exchange: Exchange) -> None:
-    if not link.authorization and not exchange.headers.get(b"authorization"):
-        raise Unauthorized("the request has no Authorization, and its worker no key of its own")
 
 
 def _failed(error: UpstreamError) -> UpstreamError:

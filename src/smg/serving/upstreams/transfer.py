@@ -45,7 +45,7 @@ class Transfer:
         """Let prefill fill a cache; returns the body for decode."""
         connector = connector_of(kv_connector(prefill))
         transfer_id = f"xfer-{self._new_id()}"
-        copy = edit(body, prefill_edits(members(body), connector.tag(transfer_id)))
+        copy = edit(body, prefill_edits(members(body), connector.tag(transfer_id), call.endpoint.output_limit))
         answer = await self._prefilled(prefill, call, copy, exchange)
         engine = PrefillEngine(host_of(prefill), prefill.bootstrap_port, kv_engine_id(prefill))
         params = connector.hand_on(transfer_id, engine, returned_params(answer))
