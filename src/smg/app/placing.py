@@ -9,6 +9,8 @@ from functools import partial
 from math import ceil
 from typing import NamedTuple, cast
 
+from msgspec.structs import replace
+
 from smg.app.metering import branch_counter, sampler
 from smg.config.derived import static_prefill_workers, static_worker_urls
 from smg.config.settings import Settings
@@ -23,6 +25,7 @@ from smg.fleet.selection import MEAN_PREFILL_TOKENS, Selector, available, fleet_
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.sticky import AssignmentMode, StickyOptions, StickySessions
 from smg.fleet.worker import WorkerType
+from smg.services.inspection import inherited_key
 from smg.telemetry.logs import get_logger
 from smg.telemetry.metrics import Metrics
 
@@ -111,9 +114,10 @@ def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Cl
 
 
 def static_specs(settings: Settings) -> list[WorkerSpec]:
-    """The workers that the command line names, with the gateway's own key."""
+    """The workers that the command line names, with the gateway's own key if they are the fleet's."""
     key = settings.api_key
-    specs = [WorkerSpec(url=url, api_key=key) for url in static_worker_urls(settings)]
+    specs = [WorkerSpec(url=url) for url in static_worker_urls(settings)]
+    specs = [replace(spec, api_key=inherited_key(spec, key)) for spec in specs]
     if settings.pd_disaggregation:
         if settings.worker_urls:
             urls = " ".join(settings.worker_urls)

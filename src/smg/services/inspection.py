@@ -55,6 +55,11 @@ def known_runtime(spec: WorkerSpec) -> str | None:
     return "external" if mode == "http" and provider_of(spec.url) else None
 
 
+def inherited_key(spec: WorkerSpec, key: str | None) -> str | None:
+    """The gateway's own key, for a worker that brings none; a provider, which is not of the fleet, inherits nothing."""
+    return None if known_runtime(spec) == "external" else key
+
+
 class Inspector:
     """Inspects engines, over HTTP or gRPC; `timeout_secs` is for one call."""
 

@@ -56,6 +56,11 @@ def test_workers_of_the_command_line_have_the_gateway_s_key():
     ]
 
 
+def test_a_provider_of_the_command_line_does_not_inherit_the_gateway_s_key():
+    (spec,) = static_specs(Settings(worker_urls=("https://api.openai.com",), api_key="key"))
+    assert spec.api_key is None
+
+
 def test_legs_of_the_command_line_have_their_roles_and_ports():
     settings = Settings(
         pd_disaggregation=True,

@@ -19,6 +19,7 @@ import yaml
 from smg.fleet.spec import SpecError, parse_spec
 from smg.fleet.worker import ModelCard
 from smg.services.discovery.desired import ID_LABEL, PROVIDER_LABEL, Desired, with_scheme
+from smg.services.inspection import inherited_key
 
 PROVIDER = "file"
 VERSION = 1
@@ -150,7 +151,7 @@ def _desired(value: Any, api_key: str | None) -> Desired:
         raise SpecError("model_id: must not stand beside models")
     spec = msgspec.structs.replace(
         spec,
-        api_key=spec.api_key if members.get("api_key") is not None else api_key,
+        api_key=spec.api_key if members.get("api_key") is not None else inherited_key(spec, api_key),
         models=(ModelCard(model_id),) if model_id else spec.models,
         labels={**spec.labels, PROVIDER_LABEL: PROVIDER, ID_LABEL: key},
     )

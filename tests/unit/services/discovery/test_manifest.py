@@ -88,8 +88,12 @@ def test_workers_without_a_key_get_the_gateway_s_unless_they_say_none():
         - {url: http://b, api_key: own}
         - {url: http://c, api_key: ''}
         - {url: http://d, api_key: null}
+        - https://api.openai.com
+        - {url: http://e, runtime_type: external}
+        - {url: https://api.x.ai, api_key: theirs}
     """
-    assert [worker.spec.api_key for worker in read_manifest(text, "shared")] == ["shared", "own", None, "shared"]
+    keys = [worker.spec.api_key for worker in read_manifest(text, "shared")]
+    assert keys == ["shared", "own", None, "shared", None, None, "theirs"]
 
 
 @pytest.mark.parametrize(
