@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from smg.protocol.body import REMOVED, Edits, edit, members
+from smg.protocol.messages import NO_TOOLS
 from smg.protocol.normalising import normalise
 from smg.protocol.profiles import profile_of
 from smg.protocol.profiles.baseline import BASELINE
@@ -18,7 +19,6 @@ from smg.protocol.requests import ChatRequest, Request
 from smg.protocol.rules import violations
 
 _FOREIGN = "tools"
-_QUOTED = b'"tools"'
 _NULL = b"null"
 
 
@@ -38,22 +38,22 @@ def settle(request: Request, body: bytes) -> Settled:
     if type(request) is not ChatRequest:
         return Settled(edits, violations(request))
     profile = profile_of(request.model)
-    may_declare_tools = _may_declare_tools(request, body)
-    if profile is BASELINE and not may_declare_tools:
+    declared = _messages_declare_tools(request)
+    if profile is BASELINE and not declared:
         return Settled(edits, violations(request))
-    draft = Draft(request, body, edits, may_declare_tools)
-    foreign = may_declare_tools and not profile.takes_message_tools and _drop_message_tools(draft)
+    draft = Draft(request, body, edits, declared)
+    foreign = declared and not profile.takes_message_tools and _drop_message_tools(draft)
     profile.normalise(draft)
     broken = [*violations(request), *(f"__all__: {text}" for text in profile.violations(draft))]
     return Settled(edits, broken, foreign)
 
 
-def _may_declare_tools(request: ChatRequest, body: bytes) -> bool:
-    """Whether the name stands in the body more often than the request's own tools explain."""
-    found = body.rfind(_QUOTED)
-    if request.tools is not None and found >= 0:
-        found = body.rfind(_QUOTED, 0, found)
-    return found >= 0
+def _messages_declare_tools(request: ChatRequest) -> bool:
+    """Whether a message has the member; it may be a null."""
+    for message in request.messages:  # noqa: SIM110  a generator would cost more than the loop
+        if message.tools is not NO_TOOLS:
+            return True
+    return False
 
 
 def _drop_message_tools(draft: Draft) -> bool:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
+
+NO_TOOLS = Raw()
+"""What a message has that says nothing of tools."""
 
 
 class Part(Struct, gc=False):
@@ -30,9 +33,10 @@ class ToolCall(Struct, gc=False):
 
 
 class _Turn(Struct, tag_field="role", gc=False, kw_only=True):
-    """One message. Subclasses are the closed set of roles, told apart by `role`."""
+    """One message. Subclasses are the closed set of roles, told apart by `role`. Tools are one family's extension."""
 
     name: str | None = None
+    tools: Raw = NO_TOOLS
 
 
 class System(_Turn, tag="system"):

@@ -151,6 +151,7 @@ class ChatRequest(Request, gc=False, kw_only=True):
     tools: list[ToolDeclaration] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
+    tool_stream: Raw = ABSENT
     response_format: ResponseFormat | None = None
     reasoning_effort: str | int | float | None = None
     thinking: Thinking | None = None

@@ -56,7 +56,7 @@ _tools = msgspec.json.Decoder(list[ToolDeclaration])
 
 
 def _messages(draft: Draft) -> list[_Declaring]:
-    return _declarings.decode(draft.sent["messages"]) if draft.may_declare_tools else []
+    return _declarings.decode(draft.sent["messages"]) if draft.declares_tools else []
 
 
 def _declared(message: _Declaring) -> list[ToolDeclaration] | None:

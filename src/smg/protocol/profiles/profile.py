@@ -24,14 +24,14 @@ _raws = msgspec.json.Decoder(list[Raw])
 class Draft:
     """A chat on its way to the worker: as it was read, the body it was read from, and the edits made to that so far.
 
-    `may_declare_tools` says that messages may have tools; without it they have none. Whoever changes what the rules or
-    placement look at changes the request as well.
+    `declares_tools` says that messages have tools, which may be nulls. Whoever changes what the rules or placement look
+    at changes the request as well.
     """
 
     request: ChatRequest
     body: bytes
     edits: Edits
-    may_declare_tools: bool
+    declares_tools: bool
 
     @cached_property
     def sent(self) -> Mapping[str, Raw]:

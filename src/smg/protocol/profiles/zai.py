@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from smg.protocol.profiles.profile import Draft, Profile, Segments, forbids_adaptive, starts_with
-from smg.protocol.requests import ChatRequest
+from smg.protocol.requests import ABSENT, ChatRequest
 
 _MARKERS = ("glm", "zai", "z-ai")
 _GLM_53_MARKERS = ("glm-5.3", "glm5.3", "glm_5.3", "glm-5-3", "glm5-3")
@@ -31,7 +31,7 @@ def of(segments: Segments) -> Profile | None:
 
 def _normalise(draft: Draft) -> None:
     thinking = draft.request.thinking
-    if draft.body.rfind(b'"tool_stream"') >= 0:
+    if draft.request.tool_stream is not ABSENT:
         draft.drop("tool_stream")
     if thinking is None or thinking.clear_thinking is None:
         return
