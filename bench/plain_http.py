@@ -22,9 +22,14 @@ class PlainClient:
     async def to(cls, port: int) -> "PlainClient":
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
+    async def send(self, piece: bytes) -> None:
+        """Send a part of a request."""
+        self._writer.write(piece)
+        await self._writer.drain()
+
     async def ask(self, request: bytes) -> Answer:
         """Raises `EOFError` when the connection ends before the answer does."""
-        self._writer.write(request)
+        await self.send(request)
         head = await self._reader.readuntil(wire.HEAD_END)
         return Answer(int(head.split(b" ", 2)[1]), await self._body(head))
 

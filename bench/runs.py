@@ -21,6 +21,7 @@ _SETTLE_SECS = 2.0
 _SAMPLE_SECS = 0.1
 # A bounded number of requests ends by itself; this only stops a gateway that hardly answers.
 _SOAK_LIMIT_SECS = 240.0
+_UPLOAD_LIMIT_SECS = 120.0
 
 
 def played(play: Play) -> Run:
@@ -49,6 +50,33 @@ def chat(connections: int, prompt_bytes: int = 0) -> Run:
         )
 
     return run
+
+
+def chat_shares(connections: int, prompt_bytes: int, module: str) -> Run:
+    """What parts of a chat cost, which a module measures by itself, as shares of the processor time of a request."""
+
+    @played
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        whole = stage.run_load(
+            "bench.load_chat",
+            gateway=gateway,
+            workers=workers,
+            seconds=stage.settings.seconds,
+            connections=connections,
+            prompt_bytes=prompt_bytes,
+        )["cpu_us"]
+        child = stage.start_module(module, "--json", core=stage.settings.gateway_core, kilobytes=prompt_bytes // 1024)
+        parts = stage.children.finish(child, GRACE_SECS)
+        return {"cpu_us": whole} | {f"{name.removesuffix('_us')}_share": us / whole for name, us in parts.items()}
+
+    return run
+
+
+@played
+def upload(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+    """Memory while one large recording passes."""
+    load = stage.start_load("bench.load_upload", gateway=gateway, workers=workers)
+    return stage.children.finish(load, _UPLOAD_LIMIT_SECS)
 
 
 def conversations(connections: int, count: int, prefix_bytes: int) -> Run:

@@ -145,6 +145,33 @@ WORKLOADS = (
         rival=Rival("round robin", _ROUND_ROBIN),
     ),
     Workload(
+        "settling",
+        "rules and profiles, of a chat of 32 KB",
+        runs.chat_shares(8, 32_768, "bench.settling"),
+        tuple(
+            Measure(f"{name}_share", title, "share", Target("<=", 0.15, of_ours=True))
+            for name, title in (
+                ("baseline", "no profile"),
+                ("kimi", "Kimi"),
+                ("kimi_k3", "Kimi K3"),
+                ("minimax", "MiniMax"),
+                ("zai", "z.ai"),
+                ("glm_53", "GLM-5.3"),
+                ("deepseek_v4", "DeepSeek V4"),
+                ("deepseek_v41", "DeepSeek V4.1"),
+            )
+        ),
+        flags=_ROUND_ROBIN,
+        ours_only=True,
+    ),
+    Workload(
+        "upload",
+        "a recording of 500 MiB",
+        runs.upload,
+        (Measure("growth_kb", "memory growth", "KB", Target("<=", 32 * 1024, of_ours=True)),),
+        most_pairs=2,
+    ),
+    Workload(
         "memory",
         "resident memory",
         runs.memory(1000),
