@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from smg.auth.keys import bearer_token
-from smg.engines.providers import path_at, provider_for
+from smg.engines.providers import list_fields, path_at, provider_for
 from smg.errors import UpstreamError
 from smg.fleet.registry import Registry
 from smg.fleet.worker import Worker
@@ -65,7 +65,9 @@ async def _provider_cards(workers: Iterable[Worker], fetcher: Fetcher, key: str)
         if worker.runtime != "external":
             continue
         try:
-            answer = await fetcher.get(_url(worker.base_url), api_key=key, timeout_secs=_PROVIDER_TIMEOUT_SECS)
+            answer = await fetcher.get(
+                _url(worker.base_url), fields=list_fields(worker.base_url, key), timeout_secs=_PROVIDER_TIMEOUT_SECS
+            )
         except UpstreamError:
             continue
         names = _names(answer.body) if answer.status == HTTPStatus.OK else []

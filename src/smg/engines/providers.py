@@ -21,7 +21,8 @@ class Provider:
     """One provider. Its hosts end in `domain`; `lacks` are the APIs, by their names in metrics, that it does not have.
 
     `key_header` is where its own API takes a key; where it offers OpenAI's, that is `Authorization`. `routes` are paths
-    that differ from ours at that domain.
+    that differ from ours at that domain, `lists_models` is what its list of models there wants beside a key in its own
+    header; without, it takes a bearer token.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Provider:
     lacks: frozenset[str] = frozenset()
     key_header: bytes = AUTHORIZATION
     routes: Mapping[str, str] = field(default_factory=dict)
+    lists_models: tuple[tuple[bytes, bytes], ...] = ()
 
 
 _MESSAGES = frozenset({"messages", "count_tokens"})
@@ -37,7 +39,13 @@ _RESPONSES = frozenset({"responses"})
 
 PROVIDERS: Final = (
     Provider("openai", "openai.com", _MESSAGES | _INTERACTIONS),
-    Provider("anthropic", "anthropic.com", _RESPONSES | _INTERACTIONS, b"x-api-key"),
+    Provider(
+        "anthropic",
+        "anthropic.com",
+        _RESPONSES | _INTERACTIONS,
+        b"x-api-key",
+        lists_models=((b"anthropic-version", b"2023-06-01"),),
+    ),
     Provider("xai", "x.ai", _INTERACTIONS),
     Provider(
         "gemini",
@@ -81,6 +89,14 @@ def path_at(url: str, path: str) -> str:
     if base.endswith("/v1"):
         path = path.removeprefix("/v1")
     return base + path
+
+
+def list_fields(url: str, key: str) -> list[tuple[bytes, bytes]]:
+    """The headers that ask for the list of models at an external worker, with a caller's key."""
+    provider = _at(url)
+    if provider is None or not provider.lists_models:
+        return [(AUTHORIZATION, f"Bearer {key}".encode())]
+    return [(provider.key_header, key.encode()), *provider.lists_models]
 
 
 def _at(url: str) -> Provider | None:

@@ -7,6 +7,7 @@ it, and a bound on the answer. Redirects are answers, never followed.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import address_of
 from smg.net.capture import Outgoing, http1_head
 from smg.net.http1.pool import Pool, PoolOptions, unreachable
+
+Fields = Sequence[tuple[bytes, bytes]]
 
 MAX_ANSWER_BYTES = 1 << 20
 _DEFAULT_PORT = 80
@@ -32,10 +35,19 @@ class Fetcher:
     """Calls engines by URL."""
 
     async def get(
-        self, url: str, *, api_key: str | None = None, timeout_secs: float, max_bytes: int = MAX_ANSWER_BYTES
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        fields: Fields = (),
+        timeout_secs: float,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> Fetched:
-        """GET a URL. Raises UpstreamError, or UpstreamTimeout when the whole call takes longer than `timeout_secs`."""
-        return await self._call("GET", url, None, api_key, timeout_secs, max_bytes)
+        """GET a URL, with `fields` as further headers.
+
+        Raises UpstreamError, or UpstreamTimeout when the whole call takes longer than `timeout_secs`.
+        """
+        return await self._call("GET", url, None, _bearer(api_key, fields), timeout_secs, max_bytes)
 
     async def post(
         self,
@@ -47,7 +59,7 @@ class Fetcher:
         max_bytes: int = MAX_ANSWER_BYTES,
     ) -> Fetched:
         """POST JSON bytes to a URL; raises like `get`."""
-        return await self._call("POST", url, body, api_key, timeout_secs, max_bytes)
+        return await self._call("POST", url, body, _bearer(api_key), timeout_secs, max_bytes)
 
     async def reach(self, url: str, *, timeout_secs: float) -> None:
         """Connect to the host and port of a URL, whatever its scheme, and leave. Raises like `get`."""
@@ -66,7 +78,7 @@ class Fetcher:
         transport.abort()
 
     async def _call(
-        self, method: str, url: str, body: bytes | None, api_key: str | None, timeout_secs: float, max_bytes: int
+        self, method: str, url: str, body: bytes | None, fields: Fields, timeout_secs: float, max_bytes: int
     ) -> Fetched:
         try:
             parts = urlsplit(url)
@@ -74,9 +86,7 @@ class Fetcher:
         except ValueError as error:
             raise UpstreamError("call_upstream_request_error", "the URL is not valid") from error
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        fields = [(b"accept", b"*/*")]
-        if api_key is not None:
-            fields.append((b"authorization", f"Bearer {api_key}".encode()))
+        fields = [(b"accept", b"*/*"), *fields]
         if body is not None:
             fields.append((b"content-type", b"application/json"))
         request = Outgoing(method, target, fields, body or b"")
@@ -95,3 +105,7 @@ class Fetcher:
         finally:
             pool.close()
         return Fetched(reply.status, {name: value for name, value, _ in reply.head.fields}, content)
+
+
+def _bearer(api_key: str | None, fields: Fields = ()) -> Fields:
+    return fields if api_key is None else [(b"authorization", f"Bearer {api_key}".encode()), *fields]

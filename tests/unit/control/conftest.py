@@ -66,8 +66,9 @@ class Engines:
         self.answers = {}
         self.calls = []
 
-    async def get(self, url, *, api_key=None, timeout_secs, max_bytes=0):
-        self.calls.append((url, api_key))
+    async def get(self, url, *, api_key=None, fields=(), timeout_secs, max_bytes=0):
+        bearers = [value.decode().removeprefix("Bearer ") for name, value in fields if name == b"authorization"]
+        self.calls.append((url, api_key or next(iter(bearers), None)))
         await asyncio.sleep(0)
         answer = self.answers.get(url, (404, b"", b"text/plain"))
         if answer == "down":

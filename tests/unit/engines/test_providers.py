@@ -2,7 +2,7 @@
 
 import pytest
 
-from smg.engines.providers import path_at, provider_for, provider_of
+from smg.engines.providers import list_fields, path_at, provider_for, provider_of
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,16 @@ def test_a_provider_without_a_row_may_speak_anything():
 )
 def test_a_route_is_found_under_a_base_path(url, path, there):
     assert path_at(url, path) == there
+
+
+@pytest.mark.parametrize(
+    ("url", "fields"),
+    [
+        ("https://api.openai.com", [(b"authorization", b"Bearer k")]),
+        ("https://generativelanguage.googleapis.com", [(b"authorization", b"Bearer k")]),
+        ("https://llm.example", [(b"authorization", b"Bearer k")]),
+        ("https://api.anthropic.com", [(b"x-api-key", b"k"), (b"anthropic-version", b"2023-06-01")]),
+    ],
+)
+def test_a_list_of_models_is_asked_for_as_its_owner_wants(url, fields):
+    assert list_fields(url, "k") == fields
