@@ -7,19 +7,16 @@ does is its own business.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
 
+from smg.app import inference
 from smg.app.admission import admission_of
 from smg.app.load_metering import load_gauges
 from smg.app.metering import fleet_gauges, follow_fleet, new_breaker, policy_gauges
 from smg.app.placing import Placing, placing_of, required_roles, static_specs
 from smg.app.posture import open_surfaces
 from smg.config.derived import (
-    attempt_limit,
     effective_prometheus_host,
     model_aliases,
     protects_from_overload,
@@ -44,17 +41,13 @@ from smg.edge.request_id import request_id_filter
 from smg.errors import ConfigError
 from smg.fleet.health import HealthOptions
 from smg.fleet.load import DEFAULT_THRESHOLDS, READ_REPORTS, OverloadOptions, Thresholds
-from smg.fleet.placement import Placer
 from smg.fleet.registry import Registry
-from smg.fleet.retry import RetryOptions
 from smg.fleet.worker import Worker
-from smg.net.exchange import Exchange
 from smg.net.fetch import Fetcher
 from smg.net.http1.pool import PoolOptions
 from smg.net.http1.server import Limits, Server
 from smg.net.routes import Group, Route, RouteTable
 from smg.net.tunnel import Tunnels
-from smg.protocol.hints import KEY_HEADER
 from smg.protocol.request_ids import RequestIds
 from smg.services.discovery.sources import discovery_of
 from smg.services.http2_probe import Http2Probe
@@ -63,40 +56,16 @@ from smg.services.jobs import JobQueue
 from smg.services.load_monitor import LoadMonitor
 from smg.services.prober import Prober
 from smg.services.readiness import Readiness
-from smg.services.registrar import Registrar, RegistrarOptions, new_worker_id
+from smg.services.registrar import Registrar, RegistrarOptions
 from smg.services.scheduler_gate import SchedulerGate
 from smg.services.supervisor import Supervisor
-from smg.serving.accounts import CallAccounts, PairAccounts
-from smg.serving.body_path import BodyPathOptions
-from smg.serving.call import Endpoint
-from smg.serving.dispatch import Dispatcher, Upstream
-from smg.serving.endpoints import decisions, forwarded, realtime, realtime_http, transcriptions
-from smg.serving.endpoints.forwarded import ForwardedEndpoint
-from smg.serving.endpoints.realtime import SessionEndpoint
-from smg.serving.endpoints.realtime_http import CallEndpoint, CreatingEndpoint
-from smg.serving.endpoints.transcriptions import TranscriptionEndpoint
-from smg.serving.parse import Parser
-from smg.serving.upstreams.decisions import DecisionsUpstream
+from smg.serving.accounts import CallAccounts
 from smg.serving.upstreams.http import HttpUpstream
-from smg.serving.upstreams.pair import PairUpstream
-from smg.serving.upstreams.realtime import RealtimeUpstream
-from smg.serving.upstreams.uploads import UploadUpstream
-from smg.serving.verdicts import Verdicts
 from smg.telemetry.inflight_age import count_by_age
 from smg.telemetry.logs import Logs, get_logger
 from smg.telemetry.metrics import Metrics
 
 log = get_logger("smg.app")
-
-
-class Servant(Protocol):
-    """Serves the exchanges of one endpoint."""
-
-    async def serve(self, exchange: Exchange) -> None:
-        """Serve one exchange to the last byte of its answer."""
-
-
-ServantOf = Callable[[Endpoint, Parser, Dispatcher], Servant]
 
 LOG_FLUSH_SECS = 0.1
 # An exchange that is cut ends within a few turns of the loop.
@@ -162,26 +131,11 @@ class Gateway:
             is_own=admission.is_own,
         )
         self.tunnels = Tunnels()
-        self._pairs: PairUpstream | None = None
         kinds = required_roles(settings) or ("regular",)
         calls = CallAccounts(metrics, registry, placing.policy_name, kinds)
 
-        def served(
-            placer: Placer,
-            upstream: Upstream,
-            rows: Sequence[Endpoint],
-            servant_of: ServantOf = ForwardedEndpoint,
-            retry: RetryOptions | None = None,
-        ) -> list[Route]:
-            limit = settings.max_payload_size
-            parser = Parser(registry, placer, _body_path(settings), _key_headers(settings), calls, admission.limits)
-            dispatcher = Dispatcher(placer, upstream, retry or _retry(settings), calls, limit, now, random.Random())
-            return [row.route(servant_of(row, parser, dispatcher).serve) for row in rows]
-
-        def spoken(rows: Sequence[Endpoint], servant_of: ServantOf) -> list[Route]:
-            """The Realtime API: nothing in it is tried twice."""
-            upstream = RealtimeUpstream(self.upstream)
-            return served(placing.realtime, upstream, rows, servant_of, RetryOptions(max_attempts=1))
+        pairs = self._pairs = inference.pairs_of(settings, registry, self.upstream, metrics, calls)
+        table = inference.table(settings, placing, self.upstream, pairs, self.tunnels)
 
         follow_fleet(registry, metrics, placing.sessions, self.upstream, calls)
         fleet_gauges(registry, metrics, placing.sessions, self.upstream)
@@ -189,7 +143,6 @@ class Gateway:
             policy_gauges(policies, metrics)
         load_gauges(registry, metrics, overload)
 
-        placed = self._upstream_of_placements(metrics, calls)
         accounts = self.accounts = HttpAccounts(metrics, logs.access)
         metrics.http_inflight_request_age_count.source(lambda: count_by_age(accounts.ages_secs()))
         rows = admission.guarded(
@@ -202,25 +155,7 @@ class Gateway:
                 *control_engine_metrics.routes(registry, fetcher),
                 *control_tokenizers.routes(),
                 *_rl_routes(settings, registry, metrics),
-                *served(placing.placer, placed, forwarded.ENDPOINTS),
-                *served(placing.by_api["responses"], placed, (forwarded.RESPONSES,)),
-                *served(placing.by_api["messages"], placed, (forwarded.MESSAGES,)),
-                *served(placing.by_api["count_tokens"], self.upstream, (forwarded.COUNT_TOKENS,)),
-                *served(placing.by_api["interactions"], self.upstream, (forwarded.INTERACTIONS,)),
-                *served(
-                    placing.decisions,
-                    DecisionsUpstream(self.upstream, settings.max_payload_size),
-                    decisions.ENDPOINTS,
-                ),
-                *served(
-                    placing.transcriptions,
-                    UploadUpstream(self.upstream),
-                    transcriptions.ENDPOINTS,
-                    TranscriptionEndpoint,
-                ),
-                *spoken(realtime.ENDPOINTS, partial(SessionEndpoint, self.tunnels)),
-                *spoken(realtime_http.CREATING, CreatingEndpoint),
-                *spoken(realtime_http.CALLING, CallEndpoint),
+                *inference.routes(table, settings, registry, calls, admission.limits),
             ]
         )
         ids = RequestIds(settings.request_id_headers)
@@ -295,21 +230,6 @@ class Gateway:
         deadline = time.monotonic() + LONGEST_CUT_SECS
         while self.accounts.under_way and time.monotonic() < deadline:  # noqa: ASYNC110  as `in_flight`, it has no event
             await asyncio.sleep(_POLL_SECS)
-
-    def _upstream_of_placements(self, metrics: Metrics, calls: CallAccounts) -> Upstream:
-        """The way to single workers, or to pairs of them."""
-        if not self._settings.pd_disaggregation:
-            return self.upstream
-        self._pairs = PairUpstream(
-            self.upstream,
-            Verdicts(calls, time.monotonic),
-            PairAccounts(metrics),
-            is_gone=lambda worker: worker.id not in self.registry.snapshot.by_id,
-            max_answer_bytes=self._settings.max_payload_size,
-            rng=random.Random(),
-            new_id=new_worker_id,
-        )
-        return self._pairs
 
     def _give_up(self, worker: Worker) -> None:
         log.warning("worker stays unhealthy: it is removed", worker=worker.url)
@@ -387,16 +307,6 @@ def _registrar(settings: Settings) -> RegistrarOptions:
     )
 
 
-def _retry(settings: Settings) -> RetryOptions:
-    return RetryOptions(
-        max_attempts=attempt_limit(settings),
-        initial_backoff_ms=settings.retry_initial_backoff_ms,
-        max_backoff_ms=settings.retry_max_backoff_ms,
-        backoff_multiplier=settings.retry_backoff_multiplier,
-        jitter_factor=settings.retry_jitter_factor,
-    )
-
-
 def _limits(settings: Settings) -> Limits:
     return Limits(
         max_body_bytes=settings.max_payload_size,
@@ -405,17 +315,3 @@ def _limits(settings: Settings) -> Limits:
         upload_stall_timeout_secs=settings.stream_body_stall_timeout_secs,
         sse_keepalive_secs=settings.sse_keepalive_secs,
     )
-
-
-def _body_path(settings: Settings) -> BodyPathOptions:
-    return BodyPathOptions(
-        sticky_override=settings.routing_key_override,
-        retries=attempt_limit(settings) > 1,
-        max_buffered_bytes=settings.max_buffered_request_bytes,
-        pairs=settings.pd_disaggregation,
-    )
-
-
-def _key_headers(settings: Settings) -> list[bytes]:
-    names = [name.lower().encode() for name in settings.routing_key_headers]
-    return names if KEY_HEADER in names else [*names, KEY_HEADER]
