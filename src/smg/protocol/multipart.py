@@ -29,7 +29,10 @@ MAX_FIELD_BYTES: Final = 64 * 1024
 # RFC 2046 section 5.1.1.
 MAX_BOUNDARY_BYTES: Final = 70
 _BOUNDARY: Final = re.compile(rb"[0-9A-Za-z'()+_,./:=? -]*[0-9A-Za-z'()+_,./:=?-]")
-_PARAMETER: Final = re.compile(rb';[ \t]*([^\s=;"]+)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|[^;"]*)[ \t]*', re.DOTALL)
+# Browsers do not escape backslashes, so one at the end of a value looks like an escape of the closing quote.
+_PARAMETER: Final = re.compile(
+    rb';[ \t]*([^\s=;"]+)[ \t]*=[ \t]*("(?:[^"\\]|\\.)*"|"[^"]*"(?=[ \t]*(?:;|\Z))|[^;"]*)[ \t]*', re.DOTALL
+)
 # A line feed in a value would be the end of the header to some readers, and not to others.
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _ESCAPED: Final = re.compile(rb'\\(["\\])')
@@ -224,8 +227,10 @@ def render_fields(fields: Iterable[tuple[str, str, bytes]], boundary: bytes) -> 
 
 def _quoted(text: str) -> bytes:
     """A parameter's value in the way of browsers, which RFC 7578 leaves as the common one: UTF-8, three characters
-    escaped.
+    escaped. Unlike theirs it does not end in what some readers take for an escaped quote.
     """
+    trailing = len(text) - len(text.rstrip("\\"))
+    text += "\\" * (trailing % 2)
     return text.replace("\r", "%0D").replace("\n", "%0A").replace('"', "%22").encode()
 
 

@@ -156,6 +156,18 @@ def test_what_is_rendered_reads_back(fields, filename):
     assert data == b"\r\n-"
 
 
+@pytest.mark.parametrize("end", ["", "; size=1"])
+@pytest.mark.parametrize("filename", ["\\", "dir\\", "a\\\\\\"])
+def test_a_file_name_may_end_in_a_backslash(filename, end):
+    head = f'Content-Disposition: form-data; name="file"; filename="{filename}"{end}\r\n\r\n'
+    _, file_part, _ = read(b"--random\r\n" + head.encode() + b"x\r\n--random--\r\n", boundary="random")
+    assert file_part.filename.rstrip("\\") == filename.rstrip("\\")
+    assert file_part.filename.endswith("\\")
+    opening, _ = render([], "file", FilePart(filename, "", 1), b"b")
+    rendered = opening.partition(b'filename="')[2].partition(b'"\r\n')[0]
+    assert rendered.count(b"\\") % 2 == 0
+
+
 def test_nothing_can_be_written_into_the_headers_of_a_rendered_form():
     opening, _ = render([], "file", FilePart('a"\r\nX: y', "", 1), b"b")
     assert opening.count(b"\r\n") == 3
