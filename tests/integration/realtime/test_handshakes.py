@@ -2,7 +2,8 @@
 
 import pytest
 
-from support.websocket import ACCEPT, CREDENTIAL, PATH, UPGRADE, grant
+from support.bodies import CHAT, chat
+from support.websocket import ACCEPT, CREDENTIAL, PATH, UPGRADE, exactly, grant
 
 TARGET = f"{PATH}?model=m"
 
@@ -115,6 +116,34 @@ async def test_a_choice_that_was_not_offered_is_no_handshake(stage, headers):
     client = await stage.ask(gateway)
     await grant(await speaker.call(), *headers)
     assert (await client.answer()).code == "realtime_request_failed"
+
+
+@pytest.mark.parametrize("early", [b"", b"early"])
+@pytest.mark.parametrize("line", ["content-length: 0", "content-length: 5", "transfer-encoding: chunked"])
+async def test_a_grant_has_no_body_and_its_connection_is_nobody_else_s(stage, line, early):
+    speaker = await stage.speaker()
+    gateway = await stage.speaking(speaker)
+    client = await stage.ask(gateway)
+    session = await speaker.call()
+    await grant(session, line, early=early)
+    assert (await head_of(client))[0] == 101
+    await gateway.send("POST", CHAT, chat())
+    call = await speaker.call()
+    await session.write(b"late")
+    assert await exactly(client, len(early) + 4) == early + b"late"
+    await client.write(b"up")
+    assert await exactly(session, 2) == b"up"
+    await call.answer()
+
+
+async def test_a_worker_that_names_an_empty_choice_chooses_nothing(stage):
+    speaker = await stage.speaker()
+    gateway = await stage.speaking(speaker)
+    client = await stage.ask(gateway)
+    await grant(await speaker.call(), "sec-websocket-protocol:", "sec-websocket-extensions:")
+    status, headers = await head_of(client)
+    assert status == 101
+    assert not {"sec-websocket-protocol", "sec-websocket-extensions"} & set(headers)
 
 
 async def test_an_answer_to_another_key_is_no_handshake(stage):
