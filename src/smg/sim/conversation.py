@@ -92,10 +92,11 @@ class Conversation:
         if not isinstance(items, list):
             items = self._items
         head = [{"role": "system", "content": settings["instructions"]}] if settings["instructions"] else []
+        said = [message_of(item) for item in items if isinstance(item, dict)]
         chat: dict[str, Any] = {
             "model": self._session["model"],
             "stream": True,
-            "messages": [*head, *[message_of(item) for item in items if isinstance(item, dict)]],
+            "messages": [*head, *(said or [{"role": "user", "content": ""}])],
             "tool_choice": settings["tool_choice"],
         }
         if settings["tools"]:

@@ -169,23 +169,24 @@ class Session(asyncio.Protocol):
         carrier = None if self._fault is None else FaultCarrier(self._fault, line)
         loop, reply = asyncio.get_running_loop(), line if carrier is None else carrier
         self._work = loop.create_task(self._inference.speak(call, id_, form, reply))
+        if carrier is not None:
+            carrier.work = self._work
         self._response = loop.create_task(self._finish(self._work, form, line, carrier))
 
     async def _finish(
         self, work: asyncio.Task[None], form: RealtimeForm, line: Line, carrier: FaultCarrier | None
     ) -> None:
         """See a response to its end, whatever ends it."""
-        if carrier is not None:
-            carrier.work = work
+        cancelled = False
         try:
             await work
         except asyncio.CancelledError:
-            if carrier is None or not carrier.cut:
-                line.write(form.cancelled())
-            else:
-                self.close(_INTERNAL_ERROR)
-            return
-        if carrier is not None:
+            cancelled = True
+        if carrier is not None and carrier.cut:
+            self.close(_INTERNAL_ERROR)
+        elif cancelled:
+            line.write(form.cancelled())
+        elif carrier is not None:
             await carrier.settle()
 
 
