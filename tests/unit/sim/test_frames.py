@@ -38,24 +38,29 @@ def test_fragments_are_joined_around_control_frames():
     assert reader.feed(made(0, b"llo", masked=True)) == [(frames.TEXT, b"hello")]
 
 
-@pytest.mark.parametrize(
-    ("wire", "code"),
-    [
-        (made(frames.TEXT, b"bare"), frames.PROTOCOL_ERROR),
-        (made(0, b"", masked=True), frames.PROTOCOL_ERROR),
-        (made(frames.TEXT, b"", masked=True, last=False) + made(frames.TEXT, b"", masked=True), frames.PROTOCOL_ERROR),
-        (made(3, b"", masked=True), frames.PROTOCOL_ERROR),
-        (made(11, b"", masked=True), frames.PROTOCOL_ERROR),
-        (made(frames.PING, b"", masked=True, last=False), frames.PROTOCOL_ERROR),
-        (made(frames.PING, bytes(126), masked=True), frames.PROTOCOL_ERROR),
-        (bytes([0xC1, 0x80]), frames.PROTOCOL_ERROR),
-        (bytes([0x82, 0xFF]) + (1 << 40).to_bytes(8, "big") + bytes(4), frames.TOO_BIG),
-    ],
-)
-def test_what_breaks_the_rules_is_told_by_its_code(wire, code):
+FAULTS = {
+    "no mask": made(frames.TEXT, b"bare"),
+    "nothing to continue": made(0, b"", masked=True),
+    "begun twice": made(frames.TEXT, b"", masked=True, last=False) + made(frames.TEXT, b"", masked=True),
+    "unknown": made(3, b"", masked=True),
+    "unknown control": made(11, b"", masked=True),
+    "control in pieces": made(frames.PING, b"", masked=True, last=False),
+    "long control": made(frames.PING, bytes(126), masked=True),
+    "an extension": bytes([0xC1, 0x80]),
+}
+
+
+@pytest.mark.parametrize("wire", FAULTS.values(), ids=FAULTS)
+def test_what_breaks_the_rules_is_told_by_its_code(wire):
     with pytest.raises(frames.FrameError) as broken:
         frames.FrameReader().feed(wire)
-    assert broken.value.code == code
+    assert broken.value.code == frames.PROTOCOL_ERROR
+
+
+def test_what_is_too_long_is_refused_by_its_head():
+    with pytest.raises(frames.FrameError) as broken:
+        frames.FrameReader().feed(bytes([0x82, 0xFF]) + (1 << 40).to_bytes(8, "big") + bytes(4))
+    assert broken.value.code == frames.TOO_BIG
 
 
 def test_fragments_do_not_grow_without_bound():
