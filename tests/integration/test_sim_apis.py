@@ -245,9 +245,13 @@ async def test_sessions_ask_for_the_key_and_sglang_has_none():
 PATH = TARGET.partition("?")[0]
 
 
+LONG = {"tokens_per_second": 1000, "output_tokens": 100_000}
+
+
+@pytest.mark.parametrize("pace", [{}, LONG], ids=["at once", "long"])
 @pytest.mark.parametrize("kind", ["truncate", "reset"])
-async def test_a_fault_ends_a_response_in_the_middle(kind):
-    async with engine() as running:
+async def test_a_fault_ends_a_response_in_the_middle(kind, pace):
+    async with engine(**pace) as running:
         running.faults.add(Fault(kind=kind, path=PATH, after_events=4))
         async with session(running) as talk:
             await talk.hear()
