@@ -3,7 +3,7 @@
 from bench.gateways import Gateway
 from bench.processes import ChildFailedError
 from bench.runs import Figures, Run, played
-from bench.stage import GRACE_SECS, Stage, Workers, fake_workers
+from bench.stage import GRACE_SECS, Fleet, Stage, Workers, fake_workers
 
 # A trace ends by itself; this only stops a gateway that hardly answers.
 _TRACE_LIMIT_SECS = 120.0
@@ -48,6 +48,25 @@ def registration(count: int) -> Run:
                 seconds=_REGISTRATION_LIMIT_SECS,
             )
             return stage.children.finish(load, _REGISTRATION_LIMIT_SECS + GRACE_SECS)
+
+    return run
+
+
+def sessions(count: int) -> Run:
+    """Realtime sessions with one worker that is registered for them, first one way and then the other."""
+
+    @played
+    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
+        with stage.workers(Fleet("bench.speakers")) as speaker:
+            return stage.run_load(
+                "bench.load_realtime",
+                gateway=gateway,
+                workers=speaker,
+                seconds=stage.settings.seconds,
+                sessions=count,
+                speaker=speaker.ports[0],
+                present=len(workers.ports),
+            )
 
     return run
 

@@ -39,10 +39,14 @@ class Outcome:
 
     def verdict(self, measure: Measure) -> bool | None:
         """Whether the target is met; None without a target or without the figure that it speaks of."""
-        if measure.target is None:
+        target = measure.target
+        if target is None:
             return None
-        judged = self.spread("ours", measure) if measure.target.of_ours else self.ratio(measure)
-        return None if judged is None else measure.target.met_by(judged.median)
+        ours = self.spread("ours", measure)
+        if ours is not None and target.met_by_ours(ours.median):
+            return True
+        judged = ours if target.of_ours else self.ratio(measure)
+        return None if judged is None else target.met_by(judged.median)
 
     def load_side_limited(self) -> list[str]:
         """The sides in whose runs the load side's core was full while the gateway's was not."""

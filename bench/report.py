@@ -17,6 +17,7 @@ _SHOWN = {
     "us": (1, " µs", 1),
     "KB": (1024, " MiB", 1),
     "s": (1, " s", 2),
+    "B/s": (1e6, " MB/s", 0),
     "share": (0.01, " %", 1),
     "times": (1, " times", 1),
     "": (1, "", 0),
@@ -58,10 +59,11 @@ def _target(measure: Measure) -> str:
     if target is None:
         return "-"
     sign = {">=": "≥", "<=": "≤"}[target.sign]
-    if not target.of_ours:
-        return f"{sign} {target.bound:,.12g}"
     divisor, shown, _ = _SHOWN[measure.unit]
-    return f"ours {sign} {target.bound / divisor:,.12g}{shown}"
+    if target.of_ours:
+        return f"ours {sign} {target.bound / divisor:,.12g}{shown}"
+    either = "" if target.or_ours is None else f", or ours {sign} {target.or_ours / divisor:,.12g}{shown}"
+    return f"{sign} {target.bound:,.12g}{either}"
 
 
 def notes(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -4,7 +4,11 @@ Both ends of a benchmark must cost little next to the gateway between them, so e
 and what is read back is found with plain byte searches. Pacing and counting belong to the processes using it.
 """
 
+import base64
+import hashlib
 import json
+import socket
+import struct
 from collections.abc import Mapping, Sequence
 
 HEAD_END = b"\r\n\r\n"
@@ -135,3 +139,78 @@ def request(method: str, path: str, port: int, body: bytes = b"") -> bytes:
         f"User-Agent: bench/1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
+
+
+# --- realtime sessions: the little of WebSocket that it takes
+
+REALTIME_PATH = "/v1/realtime"
+TEXT, BINARY = 1, 2
+REALTIME_BYTES = 64 * 1024
+REALTIME_PAYLOAD = bytes(range(256)) * (REALTIME_BYTES // 256)
+# The first message of a session: which way the frames go.
+SAY_DOWN, SAY_UP = b"down", b"up"
+_KEY = base64.b64encode(bytes(16))
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_LONG, _LONGER = 126, 127
+_MASKED = 0x80
+
+
+def realtime_request(port: int) -> bytes:
+    return (
+        f"GET {REALTIME_PATH}?model={MODEL} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer bench\r\n"
+        f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: {_KEY.decode()}\r\n\r\n"
+    ).encode()
+
+
+def realtime_grant(head: bytes) -> bytes:
+    """The 101 to a handshake."""
+    at = head.lower().index(b"sec-websocket-key:")
+    key = head[at:].split(b"\r\n", 1)[0].partition(b":")[2].strip()
+    accept = base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
+    return (
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Accept: %b\r\n\r\n" % accept
+    )
+
+
+def realtime_frame() -> bytes:
+    """A worker's frame, which has no mask."""
+    return _frame_head(BINARY, REALTIME_BYTES, 0) + REALTIME_PAYLOAD
+
+
+def masked(opcode: int, payload: bytes) -> bytes:
+    """A client's frame, whose mask of zeros leaves it readable."""
+    return _frame_head(opcode, len(payload), _MASKED) + bytes(4) + payload
+
+
+def _frame_head(opcode: int, size: int, mask: int) -> bytes:
+    first = 0x80 | opcode
+    if size < _LONG:
+        return struct.pack("!BB", first, mask | size)
+    if size < 1 << 16:
+        return struct.pack("!BBH", first, mask | _LONG, size)
+    return struct.pack("!BBQ", first, mask | _LONGER, size)
+
+
+def read_message(sock: socket.socket) -> bytes:
+    """The payload of the next frame, whatever its mask."""
+    size = _exactly(sock, 2)[1]
+    mask, size = size & _MASKED, size & ~_MASKED
+    if size == _LONG:
+        (size,) = struct.unpack("!H", _exactly(sock, 2))
+    elif size == _LONGER:
+        (size,) = struct.unpack("!Q", _exactly(sock, 8))
+    key = _exactly(sock, 4) if mask else bytes(4)
+    payload = _exactly(sock, size)
+    return bytes(byte ^ key[at % 4] for at, byte in enumerate(payload))
+
+
+def _exactly(sock: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = sock.recv(size - len(data))
+        if not piece:
+            raise ConnectionError("the connection ended")
+        data += piece
+    return data

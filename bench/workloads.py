@@ -62,6 +62,7 @@ _WITHIN_5_MS = Measure("overhead_us", "the same, alone", "us", Target("<=", 5000
 _SILENT_MS = 3_600_000.0  # a first event, and nothing more while the run lasts
 _FLAT = Measure("growth_kb", "memory growth, first to last quarter", "KB", Target("<=", 1024, of_ours=True))
 
+_RELAYED = Target(">=", 1.0, or_ours=1e9)
 _EVENTS_PER_SECOND = Measure("events_per_sec", "events per second", "events/s")
 # Six engines hold the prompts of all applications and of the conversations that are open, if each is kept once.
 _ENGINES = sim_engines(
@@ -131,6 +132,17 @@ WORKLOADS = (
         runs.streams(64),
         (Measure("cpu_per_event_us", "processor time per event", "us"), _EVENTS_PER_SECOND),
         fleet=fake_workers(interval_ms=4.0),
+    ),
+    Workload(
+        "realtime",
+        "4 realtime sessions, frames of 64 KB one way",
+        fleet_runs.sessions(4),
+        (
+            Measure("down_per_sec", "from worker to client", "B/s", _RELAYED),
+            Measure("up_per_sec", "from client to worker", "B/s", _RELAYED),
+            Measure("down_frame_us", "processor time per frame to the client", "us"),
+            Measure("up_frame_us", "processor time per frame to the worker", "us"),
+        ),
     ),
     Workload("prompt-128k", "prompts of 128 KB, 8 connections", runs.chat(8, 131_072), (_RATE, _PROCESSOR_TIME)),
     Workload("prompt-1m", "prompts of 1 MB, 8 connections", runs.chat(8, 1_048_576), (_RATE, _PROCESSOR_TIME)),

@@ -1,9 +1,11 @@
 """The openai package as a client: what it sends is understood, and what it gets it understands."""
 
 import asyncio
+import json
 
 import openai
 import pytest
+from pydantic import BaseModel
 
 from support.plain_http import ask, get, post
 from support.processes import engine_process, launched, launched_beside
@@ -107,6 +109,54 @@ def test_embeddings_are_vectors(client, encoding):
 async def test_embeddings_without_waiting(async_client):
     answer = await async_client.embeddings.create(model=MODEL, input="one")
     assert len(answer.data) == 1
+
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+
+
+class Person(BaseModel):
+    name: str
+    age: int
+    tags: list[str]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_tool_is_called_and_answered(client, stream):
+    turns = [*MESSAGES]
+    asked = {"model": MODEL, "messages": turns, "tools": [TOOL], "tool_choice": "required"}
+    if stream:
+        with client.chat.completions.stream(**asked) as chunks:
+            (choice,) = chunks.get_final_completion().choices
+    else:
+        (choice,) = client.chat.completions.create(**asked).choices
+    assert choice.finish_reason == "tool_calls"
+    (called,) = choice.message.tool_calls
+    assert called.function.name == "weather"
+    assert list(json.loads(called.function.arguments)) == ["city"]
+    turns.append({"role": "assistant", "tool_calls": [called.model_dump(include={"id", "type", "function"})]})
+    turns.append({"role": "tool", "tool_call_id": called.id, "content": "22 degrees"})
+    answer = client.chat.completions.create(model=MODEL, messages=turns, tools=[TOOL])
+    assert answer.choices[0].message.content
+
+
+def test_an_answer_can_be_parsed(client):
+    parsed = client.chat.completions.parse(model=MODEL, messages=MESSAGES, response_format=Person)
+    assert isinstance(parsed.choices[0].message.parsed, Person)
+    with client.chat.completions.stream(model=MODEL, messages=MESSAGES, response_format=Person) as chunks:
+        assert chunks.get_final_completion().choices[0].message.parsed == parsed.choices[0].message.parsed
+
+
+async def test_an_answer_can_be_any_json(async_client):
+    answer = await async_client.chat.completions.create(
+        model=MODEL, messages=MESSAGES, response_format={"type": "json_object"}
+    )
+    assert isinstance(json.loads(answer.choices[0].message.content), dict)
 
 
 AUDIO = ("наша запись.wav", b"RIFF" + bytes(3_000_000), "audio/wav")

@@ -114,16 +114,18 @@ def _head(status, *lines):
 class RawEngine:
     """A listener for such calls. `calls` are all that came, `connections` counts the connections that brought them.
 
-    With `reads_bodies` off a call is there as soon as its head is. A GET is a call only at the `path` of `gets`.
+    With `reads_bodies` off a call is there as soon as its head is. A GET is a call only at the `path` of `gets`. With a
+    context of `tls` it speaks HTTPS.
     """
 
-    def __init__(self, *script, model=MODEL, reads_bodies=True, cards=True, well=True, gets=None):
+    def __init__(self, *script, model=MODEL, reads_bodies=True, cards=True, well=True, gets=None, tls=None):
         self.script = list(script)
         self.model = model
         self.cards = cards
         self.well = well
         self.reads_bodies = reads_bodies
         self.gets = gets
+        self.tls = tls
         self.calls = []
         self.asked = []
         self.connections = 0
@@ -131,9 +133,9 @@ class RawEngine:
         self._tasks = set()
 
     async def start(self):
-        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_READ_LIMIT_BYTES)
+        self._listener = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_READ_LIMIT_BYTES, ssl=self.tls)
         self.port = self._listener.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if self.tls is None else 'https'}://127.0.0.1:{self.port}"
 
     async def stop(self):
         """Stop listening and cut every connection."""

@@ -1,5 +1,6 @@
 """WebSockets by hand: handshakes, and frames put together and taken apart."""
 
+import asyncio
 import base64
 import hashlib
 import os
@@ -8,6 +9,7 @@ import struct
 from support.waiting import within
 
 PATH = "/v1/realtime"
+TARGET = f"{PATH}?model=m"
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 # That of RFC 6455, section 1.3.
@@ -55,3 +57,24 @@ async def grant(call, *headers, early=b"", accept=None):
 async def exactly(end, size):
     """The next bytes that a client or a call at an engine gets."""
     return await within(end.reader.readexactly(size))
+
+
+# --- a tunnel that is full
+
+
+def pattern(size):
+    """So many bytes that show when one is missing or moved."""
+    block = bytes(range(251))
+    return (block * (size // 251 + 1))[:size]
+
+
+async def fill(sender, side):
+    """Send the pattern until the gateway reads no more of that side; returns how much was sent."""
+    step, sent = 1 << 20, 0
+    while not side.held:
+        sender.writer.write(pattern(sent + step)[sent:])
+        sent += step
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert sent < 256 << 20
+    return sent

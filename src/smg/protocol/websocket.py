@@ -97,12 +97,12 @@ def answer_lines(offer: Offer, key: bytes, fields: Iterable[tuple[bytes, bytes, 
         raise NoHandshake("its Sec-WebSocket-Accept does not answer the key")
     lines = [b"upgrade: websocket", b"connection: Upgrade", b"sec-websocket-accept: " + accept_of(offer.key)]
     protocol = headers.get(b"sec-websocket-protocol")
-    if protocol is not None:
+    if protocol:  # an empty one chooses nothing
         if protocol not in _items(offer.protocols):
             raise NoHandshake("it chooses a subprotocol that was not offered")
         lines.append(b"sec-websocket-protocol: " + protocol)
     extensions = headers.get(b"sec-websocket-extensions")
-    if extensions is not None:
+    if extensions:
         if not _names(extensions) <= _names(offer.extensions):
             raise NoHandshake("it chooses an extension that was not offered")
         lines.append(b"sec-websocket-extensions: " + extensions)

@@ -66,6 +66,8 @@ class ChatBody(Generation, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     tools: msgspec.Raw = msgspec.Raw()
+    tool_choice: Any = None
+    response_format: Any = None
 
 
 class CompletionBody(Generation, kw_only=True):

@@ -102,7 +102,8 @@ class Dialect:
     `inference` maps paths of POST routes to the kinds that `requests` reads. `owned_by` is what `/v1/models` says;
     `error` renders an error body; `needs_key` tells whether a path asks for the API key. `checks_model` engines refuse
     models they do not serve. `answer_extra`, `chunk_extra` and `choice_extra` are members added to whole answers (given
-    the weight version), to streamed chunks, and to ended choices; each begins with its comma.
+    the weight version), to streamed chunks, and to ended choices; each begins with its comma. `realtime` is the path of
+    realtime sessions, empty if there are none.
     """
 
     owned_by: str
@@ -118,6 +119,7 @@ class Dialect:
     rerank: Callable[[RerankResult], bytes]
     not_found: bytes = b'{"detail":"Not Found"}'
     wrong_method: bytes = b'{"detail":"Method Not Allowed"}'
+    realtime: str = ""
 
 
 class RerankResult(NamedTuple):

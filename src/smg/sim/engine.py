@@ -18,6 +18,7 @@ import msgspec
 from smg.errors import GatewayError
 from smg.net.exchange import Exchange
 from smg.net.http1.server import Limits, Server, serve
+from smg.sim import messages, realtime
 from smg.sim.dialect import TRANSCRIPTIONS, Answer, Control, Route, SimError, as_json
 from smg.sim.dialects import DIALECTS
 from smg.sim.fault_carrier import FaultCarrier
@@ -47,6 +48,7 @@ class SimEngine:
         self.faults = FaultTable(options.faults, random.Random(options.seed).random)
         self._dialect = DIALECTS[options.engine]
         self._paths = {*self._dialect.inference, *(path for _, path in self._dialect.control)}
+        self._paths |= {self._dialect.realtime} - {""}
         self._key = f"Bearer {options.api_key}".encode() if options.api_key else b""
         self._server: Server | None = None
         self._pacer: Pacer | None = None
@@ -110,12 +112,12 @@ class SimEngine:
                 await self._route(exchange, exchange)
         except GatewayError as error:
             if not exchange.status:
-                exchange.answer(400, self._dialect.error(SimError(400, str(error))))
+                exchange.answer(400, self._error(path, SimError(400, str(error))))
         finally:
             exchange.finish()
 
-    async def _route(self, exchange: Exchange, reply: Reply) -> None:
-        """Answer as the dialect does."""
+    async def _route(self, exchange: Exchange, reply: Reply, fault: Fault | None = None) -> None:
+        """Answer as the dialect does. Of a session, its responses bear the `fault`; of others the reply does."""
         path = exchange.path
         try:
             if self._key and exchange.headers.get(b"authorization") != self._key and self._dialect.needs_key(path):
@@ -130,6 +132,10 @@ class SimEngine:
                 else:
                     await self._inference.serve(kind, body, reply)
                 return
+            if path == self._dialect.realtime and exchange.method == "GET":
+                assert self._inference is not None
+                await realtime.serve(exchange, self._inference, fault)
+                return
             route = self._dialect.control.get((exchange.method, path))
             if route is not None:
                 await self._control(route, exchange, reply)
@@ -138,7 +144,12 @@ class SimEngine:
             else:
                 reply.answer(404, self._dialect.not_found)
         except SimError as error:
-            reply.answer(error.status, self._dialect.error(error))
+            reply.answer(error.status, self._error(path, error))
+
+    def _error(self, path: str, error: SimError) -> bytes:
+        """An error as the engine tells it on a path."""
+        spoken = self._dialect.inference.get(path)
+        return (messages.error_body if spoken in (messages.MESSAGES, messages.COUNT) else self._dialect.error)(error)
 
     async def _control(self, route: Route, exchange: Exchange, reply: Reply) -> None:
         assert self._pacer is not None
@@ -163,14 +174,16 @@ class SimEngine:
     # --- faults
 
     async def _serve_faulty(self, exchange: Exchange, fault: Fault) -> None:
-        if fault.shapes_answer:
+        if fault.shapes_answer and exchange.path == self._dialect.realtime:
+            await self._route(exchange, exchange, fault)
+        elif fault.shapes_answer:
             await self._carry_faulty(exchange, fault)
         elif fault.kind == "latency":
             await asyncio.sleep(fault.ms / 1000)
             await self._route(exchange, exchange)
         elif fault.kind == "error":
             await exchange.read_body()
-            exchange.answer(fault.status, self._dialect.error(SimError(fault.status, "simulated fault")))
+            exchange.answer(fault.status, self._error(exchange.path, SimError(fault.status, "simulated fault")))
         elif fault.kind == "reset":
             exchange.abort()
         else:

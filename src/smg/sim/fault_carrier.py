@@ -6,9 +6,10 @@ The engine behind it works as ever. Events are counted at their blank lines; who
 from __future__ import annotations
 
 import asyncio
+from typing import Protocol
 
-from smg.net.exchange import Exchange
 from smg.sim.faults import Fault
+from smg.sim.reply import Reply
 
 GARBAGE_EVENT = b'data: {"id": "garbled\n\n'
 GARBAGE_BODY = b'{"id": "garbled'
@@ -16,10 +17,22 @@ GARBAGE_BODY = b'{"id": "garbled'
 _SLOW_PIECES = 8
 
 
+class Line(Reply, Protocol):
+    """What an answer travels on: an exchange, or a session."""
+
+    streaming: bool
+
+    def abort(self) -> None:
+        """Cut the connection."""
+
+    async def drain(self) -> None:
+        """Wait while the other end reads more slowly than we write."""
+
+
 class FaultCarrier:
     """Carries one answer to an exchange as a fault says. Once the client gets no more of it, `work` is cancelled."""
 
-    def __init__(self, fault: Fault, exchange: Exchange) -> None:
+    def __init__(self, fault: Fault, exchange: Line) -> None:
         self._fault = fault
         self._exchange = exchange
         self._events = 0

@@ -2,7 +2,8 @@
 
 A form renders the answer of one request. Everything that repeats from token to token is made once; simulated text is
 ASCII without quotes, so events are joined from slices of it with no JSON encoder in between (lists of log
-probabilities are the exception). `generate_form` has the shape of SGLang's own `/generate`.
+probabilities and answers in JSON are the exceptions). `generate_form` has the shape of SGLang's own `/generate`,
+`tool_calls` that of chats which call a tool.
 """
 
 from __future__ import annotations
@@ -65,6 +66,7 @@ class OpenAiForm:
         self._id = identity.id.encode()
         self._created = identity.created
         self._model = quoted(identity.model)
+        self._escaped = escaped if call.json else str.encode
         lead = b'data: {"id":"%b","object":"%b","created":%d,"model":%b%b' % (
             self._id,
             self.object_chunk,
@@ -102,17 +104,18 @@ class OpenAiForm:
         head, close = self._frame(position)
         if self._call.logprobs is None:
             tail = close + _PLAIN_TAIL
-            return head + (tail + head).join([piece.encode() for piece in pieces]) + tail
+            return head + (tail + head).join(list(map(self._escaped, pieces))) + tail
         events = []
         for at, piece in enumerate(pieces, start):
             listed = self._logprobs([piece], at * CHARS_PER_TOKEN)
-            events.append(b'%b%b%b,"logprobs":%b,"finish_reason":null}]}\n\n' % (head, piece.encode(), close, listed))
+            text = self._escaped(piece)
+            events.append(b'%b%b%b,"logprobs":%b,"finish_reason":null}]}\n\n' % (head, text, close, listed))
         return b"".join(events)
 
     def closing(self, sequence: Sequence, position: int, version: str, now: float) -> bytes:  # noqa: ARG002  see events
         return b'%b,"logprobs":null,"finish_reason":"%b"%b}]}\n\n' % (
             self._last_frame(position),
-            (sequence.ended or "").encode(),
+            self._finish(sequence),
             self._dialect.choice_extra(sequence),
         )
 
@@ -139,6 +142,9 @@ class OpenAiForm:
         """Log probabilities of tokens; `offset` is where in the text they begin."""
         raise NotImplementedError
 
+    def _finish(self, sequence: Sequence) -> bytes:
+        return (sequence.ended or "").encode()
+
     def _logprobs_of(self, sequence: Sequence) -> bytes:
         if self._call.logprobs is None:
             return b"null"
@@ -154,7 +160,7 @@ class ChatForm(OpenAiForm):
     def _choice(self, sequence: Sequence, position: int) -> bytes:
         return _CHAT_CHOICE % (
             position,
-            sequence.text.encode(),
+            self._escaped(sequence.text),
             self._logprobs_of(sequence),
             (sequence.ended or "").encode(),
             self._dialect.choice_extra(sequence),
@@ -221,6 +227,11 @@ def usage(sequences: ListOf[Sequence], choices: int) -> bytes:
         b'{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}'
         % (prompt, generated, prompt + generated, cached)
     )
+
+
+def escaped(text: str) -> bytes:
+    """Text as it stands within a JSON string."""
+    return quoted(text)[1:-1]
 
 
 def _token(piece: str, rank: int) -> dict[str, Any]:

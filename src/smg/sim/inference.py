@@ -12,7 +12,8 @@ import os
 import time
 from collections.abc import Callable
 
-from smg.sim import decisions
+from smg.sim import decisions, messages, responses
+from smg.sim.conversation import Conversation
 from smg.sim.dialect import JSON, TRANSCRIPTIONS, Dialect, SimError
 from smg.sim.forms import ChatForm, CompletionForm, Form, Identity
 from smg.sim.generate_form import GenerateForm
@@ -24,8 +25,10 @@ from smg.sim.requests import Call, Reader, Scoring
 from smg.sim.scheduler import Sequence
 from smg.sim.scoring import RENDERERS as SCORING_RENDERERS
 from smg.sim.scoring import Frame
+from smg.sim.tool_calls import ToolCallForm
 from smg.sim.transcripts import TranscriptForm, read_form
 
+RESPONSES = "responses"
 ID_PREFIXES = {
     "chat": "chatcmpl-",
     "completions": "cmpl-",
@@ -36,6 +39,8 @@ ID_PREFIXES = {
     "decisions": "decision_",
     "systemone": "",
     TRANSCRIPTIONS: "trsc-",
+    RESPONSES: "resp_",
+    messages.MESSAGES: "msg_",
 }
 RENDERERS = {**SCORING_RENDERERS, **decisions.RENDERERS}
 
@@ -59,10 +64,11 @@ class Inference:
         if kind in RENDERERS:
             await self._score(kind, body, reply)
             return
-        call = self._reader.generation(kind, body)
-        self._check_model(call.model)
-        id_ = call.rid or self._new_id(kind)
-        form = self._form(kind, call, id_)
+        if kind == messages.COUNT:
+            call = self._chat(messages.read(body, counting=True).chat)
+            reply.answer(200, b'{"input_tokens":%d}' % call.prompts[0].tokens)
+            return
+        call, id_, form = self._generation(kind, body)
         if call.stream:
             await self._stream(call, id_, form, reply)
         else:
@@ -79,6 +85,24 @@ class Inference:
             await self._stream(call, id_, form, reply)
         else:
             await self._whole(call, id_, form, reply, asked.content_type)
+
+    # --- realtime
+
+    def conversation(self, model: str) -> Conversation:
+        """A new session. Raises SimError for a model that is not served."""
+        self._check_model(model)
+        return Conversation(model, f"{self._nonce}{next(self._numbers):08x}")
+
+    def spoken(self, chat: bytes) -> tuple[Call, str]:
+        """A response that is to be spoken, and its id. Raises SimError."""
+        self._machine.requests += 1
+        return self._chat(chat), self._new_id(RESPONSES)
+
+    async def speak(self, call: Call, id_: str, form: Form, reply: Reply) -> None:
+        """Stream a response."""
+        await self._stream(call, id_, form, reply)
+
+    # --- inside
 
     async def _whole(self, call: Call, id_: str, form: Form, reply: Reply, content_type: bytes = JSON) -> None:
         gathering = _Gathering()
@@ -143,14 +167,33 @@ class Inference:
                 sequences.append(sequence)
         return sequences
 
-    def _form(self, kind: str, call: Call, id_: str) -> Form:
+    def _generation(self, kind: str, body: bytes) -> tuple[Call, str, Form]:
+        """A request of a kind, its id, and the form of its answer. Raises SimError."""
+        if kind == RESPONSES:
+            asked = responses.read(body)
+            call = self._chat(asked.chat)
+            id_ = call.rid or self._new_id(kind)
+            return call, id_, responses.ResponsesForm(asked.body, call, self._identity(call, id_))
+        if kind == messages.MESSAGES:
+            call = self._chat(messages.read(body).chat)
+            id_ = call.rid or self._new_id(kind)
+            return call, id_, messages.MessageForm(call, self._identity(call, id_))
+        call = self._reader.generation(kind, body)
+        self._check_model(call.model)
+        id_ = call.rid or self._new_id(kind)
         if kind == "generate":
-            return GenerateForm(call)
-        form = ChatForm if kind == "chat" else CompletionForm
+            return call, id_, GenerateForm(call)
+        form = CompletionForm if kind == "completions" else ToolCallForm if call.tool else ChatForm
+        return call, id_, form(self._dialect, call, self._identity(call, id_))
+
+    def _chat(self, body: bytes) -> Call:
+        call = self._reader.generation("chat", body)
+        self._check_model(call.model)
+        return call
+
+    def _identity(self, call: Call, id_: str) -> Identity:
         machine = self._machine
-        model = call.model or machine.options.model
-        identity = Identity(id_, int(time.time()), model, machine.weight_version)
-        return form(self._dialect, call, identity)
+        return Identity(id_, int(time.time()), call.model or machine.options.model, machine.weight_version)
 
     def _new_id(self, kind: str) -> str:
         return f"{ID_PREFIXES[kind]}{self._nonce}{next(self._numbers):08x}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from smg.sim.dialect import TRANSCRIPTIONS, Dialect, Route, SimError, healthy, models, quoted, rerank
+from smg.sim.realtime_routes import ROUTES as REALTIME_ROUTES
 
 
 def _error(error: SimError) -> bytes:
@@ -28,10 +29,14 @@ OPENAI = Dialect(
         "/v1/classify": "classify",
         "/v1/decisions": "decisions",
         "/v1/audio/transcriptions": TRANSCRIPTIONS,
+        "/v1/responses": "responses",
+        "/v1/messages": "messages",
+        "/v1/messages/count_tokens": "count_tokens",
     },
     control={
         ("GET", "/health"): Route(healthy),
         ("GET", "/v1/models"): models("openai"),
+        **REALTIME_ROUTES,
     },
     error=_error,
     unauthorized=(
@@ -44,6 +49,7 @@ OPENAI = Dialect(
     chunk_extra=_fingerprint,
     choice_extra=lambda sequence: b"",  # noqa: ARG005  nothing beyond the public API
     rerank=rerank,
+    realtime="/v1/realtime",
     not_found=b'{"error":{"message":"Invalid URL","type":"invalid_request_error","param":null,"code":null}}',
     wrong_method=b'{"error":{"message":"Not allowed","type":"invalid_request_error","param":null,"code":null}}',
 )

@@ -1,4 +1,5 @@
 """What a simulated engine answers: text that follows from model, seed, weight version and prompt, and nothing else.
+JSON that a request demands follows from all of these but the weight version, so that a refit leaves it whole.
 
 A token of an answer is four characters, like a prompt's. The text is known as a whole before its first token is due;
 the scheduler only decides when how much of it exists.
@@ -6,12 +7,14 @@ the scheduler only decides when how much of it exists.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from dataclasses import dataclass
 from typing import Literal
 
+from smg.sim.json_values import json_text
 from smg.sim.lexicon import speak
-from smg.sim.prompt import CHARS_PER_TOKEN, Prompt, blocks_with_answer
+from smg.sim.prompt import CHARS_PER_TOKEN, Prompt, blocks_with_answer, count_tokens
 
 Finish = Literal["stop", "length", "abort"]
 
@@ -23,13 +26,15 @@ _MEMO_ENTRIES = 1024
 class Sampling:
     """How far to generate: `limit_tokens` tokens, which ends in `finish`, or until one of `stops` appears.
 
-    `seed` is the request's own, None without one.
+    `seed` is the request's own, None without one. With `schema`, a JSON Schema, the answer is a value of it: as many
+    tokens as that takes, at most `limit_tokens`.
     """
 
     limit_tokens: int
     finish: Finish = "stop"
     stops: tuple[str, ...] = ()
     seed: int | None = None
+    schema: bytes | None = None
 
 
 def sampling_for(
@@ -106,6 +111,9 @@ class Writer:
 
     def _compose(self, prompt: Prompt, sampling: Sampling, choice: int, version: str) -> Output:
         seed = self._seed if sampling.seed is None else sampling.seed
+        if sampling.schema is not None:
+            own = hashlib.blake2b(f"{self._model}\n{seed}\n{choice}\n".encode() + prompt.digest).digest()
+            return _bounded(json_text(sampling.schema, own), sampling.limit_tokens)
         key = f"{self._model}\n{version}\n{seed}\n{choice}\n".encode() + prompt.digest
         text = speak(key, sampling.limit_tokens * CHARS_PER_TOKEN)
         if sampling.finish == "stop" and text:
@@ -124,6 +132,14 @@ def _cut(text: str, sampling: Sampling) -> Output:
         return Output(text, sampling.limit_tokens, sampling.finish)
     tokens = (at + len(matched) - 1) // CHARS_PER_TOKEN + 1
     return Output(text[:at], tokens, "stop", matched)
+
+
+def _bounded(text: str, limit_tokens: int) -> Output:
+    """A text that ends where it ends, or at the limit."""
+    tokens = count_tokens(text)
+    if tokens <= limit_tokens:
+        return Output(text, tokens, "stop")
+    return Output(text[: limit_tokens * CHARS_PER_TOKEN], limit_tokens, "length")
 
 
 def splice(old: Output, new: Output, produced: int) -> Output:

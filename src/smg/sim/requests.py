@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -26,6 +26,7 @@ from smg.sim.bodies import (
     SamplingParams,
     SystemOneBody,
 )
+from smg.sim.demands import demand_of
 from smg.sim.dialect import SimError
 from smg.sim.output import Sampling, sampling_for
 from smg.sim.prompt import Prompt, ids_prompt, render_chat, text_prompt
@@ -33,6 +34,7 @@ from smg.sim.prompt import Prompt, ids_prompt, render_chat, text_prompt
 MAX_CHOICES = 128
 _MEMO_ENTRIES = 1024
 _MEMO_BODY_BYTES = 64 * 1024
+_NO_LIMIT = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Call:
 
     `logprobs` is None unless asked for, else the number of alternatives a token. `many` says that the answer is a
     list (of `/generate`), `usage` that a stream ends with its usage. `rid` is the request's own id, empty without one.
+    `tool` is the tool that the answer calls, empty for none; `json` says that the answer is JSON.
     """
 
     model: str
@@ -53,6 +56,8 @@ class Call:
     many: bool = False
     rid: str = ""
     rank: int = 0
+    tool: str = ""
+    json: bool = False
 
 
 class Question(NamedTuple):
@@ -127,7 +132,13 @@ def _chat(body: ChatBody, default_tokens: int) -> Call:
     text = render_chat(turns, bytes(body.tools).decode())
     limit = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
     logprobs = (body.top_logprobs or 0) if body.logprobs else None
-    return _call(body, (text_prompt(text, body.namespace),), limit, logprobs, default_tokens)
+    call = _call(body, (text_prompt(text, body.namespace),), limit, logprobs, default_tokens)
+    demand = demand_of(body)
+    if demand.schema is None:
+        return call
+    (sampling,) = call.samplings
+    bounded = replace(sampling, limit_tokens=_NO_LIMIT if limit is None else limit, stops=(), schema=demand.schema)
+    return replace(call, samplings=(bounded,), tool=demand.tool, json=True)
 
 
 def _completion(body: CompletionBody, default_tokens: int) -> Call:

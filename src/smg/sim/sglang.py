@@ -271,6 +271,9 @@ SGLANG = Dialect(
         "/v1/classify": "classify",
         "/v1/systemone": "systemone",
         "/v1/audio/transcriptions": TRANSCRIPTIONS,
+        "/v1/responses": "responses",
+        "/v1/messages": "messages",
+        "/v1/messages/count_tokens": "count_tokens",
     },
     control={
         ("GET", "/health"): Route(healthy),

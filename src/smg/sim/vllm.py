@@ -220,6 +220,9 @@ VLLM = Dialect(
         "/v1/classify": "classify",
         "/v1/decisions": "decisions",
         "/v1/audio/transcriptions": TRANSCRIPTIONS,
+        "/v1/responses": "responses",
+        "/v1/messages": "messages",
+        "/v1/messages/count_tokens": "count_tokens",
     },
     control={
         ("GET", "/health"): Route(healthy),
@@ -253,4 +256,5 @@ VLLM = Dialect(
     chunk_extra=_fingerprint,
     choice_extra=_choice_extra,
     rerank=rerank,
+    realtime="/v1/realtime",
 )

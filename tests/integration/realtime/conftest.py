@@ -4,9 +4,7 @@ import pytest
 
 from support.stage import Stage
 from support.waiting import until
-from support.websocket import CREDENTIAL, PATH, UPGRADE, grant
-
-TARGET = f"{PATH}?model=m"
+from support.websocket import CREDENTIAL, PATH, TARGET, UPGRADE, grant
 
 
 class Studio(Stage):

@@ -1,10 +1,12 @@
 """What opens a session, and what does not."""
 
+import asyncio
+
 import pytest
 
-from support.websocket import ACCEPT, CREDENTIAL, PATH, UPGRADE, grant
-
-TARGET = f"{PATH}?model=m"
+from smg.serving.upstreams.realtime import HANDSHAKE_SECS
+from support.bodies import CHAT, chat
+from support.websocket import ACCEPT, CREDENTIAL, PATH, TARGET, UPGRADE, exactly, grant
 
 
 def without(name):
@@ -117,6 +119,34 @@ async def test_a_choice_that_was_not_offered_is_no_handshake(stage, headers):
     assert (await client.answer()).code == "realtime_request_failed"
 
 
+@pytest.mark.parametrize("early", [b"", b"early"])
+@pytest.mark.parametrize("line", ["content-length: 0", "content-length: 5", "transfer-encoding: chunked"])
+async def test_a_grant_has_no_body_and_its_connection_is_nobody_else_s(stage, line, early):
+    speaker = await stage.speaker()
+    gateway = await stage.speaking(speaker)
+    client = await stage.ask(gateway)
+    session = await speaker.call()
+    await grant(session, line, early=early)
+    assert (await head_of(client))[0] == 101
+    await gateway.send("POST", CHAT, chat())
+    call = await speaker.call()
+    await session.write(b"late")
+    assert await exactly(client, len(early) + 4) == early + b"late"
+    await client.write(b"up")
+    assert await exactly(session, 2) == b"up"
+    await call.answer()
+
+
+async def test_a_worker_that_names_an_empty_choice_chooses_nothing(stage):
+    speaker = await stage.speaker()
+    gateway = await stage.speaking(speaker)
+    client = await stage.ask(gateway)
+    await grant(await speaker.call(), "sec-websocket-protocol:", "sec-websocket-extensions:")
+    status, headers = await head_of(client)
+    assert status == 101
+    assert not {"sec-websocket-protocol", "sec-websocket-extensions"} & set(headers)
+
+
 async def test_an_answer_to_another_key_is_no_handshake(stage):
     speaker = await stage.speaker()
     gateway = await stage.speaking(speaker)
@@ -133,6 +163,29 @@ async def test_a_worker_that_cannot_be_reached_is_a_bad_gateway(stage):
     await speaker.stop()
     answer = await (await stage.ask(gateway)).answer()
     assert (answer.status, answer.code) == (502, "realtime_request_failed")
+
+
+async def test_a_worker_that_does_not_answer_in_time_is_let_go(stage, monkeypatch):
+    monkeypatch.setattr("smg.serving.upstreams.realtime.HANDSHAKE_SECS", 0.1)
+    speaker = await stage.speaker()
+    gateway = await stage.speaking(speaker)
+    client = await stage.ask(gateway)
+    call = await speaker.call()
+    answer = await client.answer()
+    assert (answer.status, answer.code) == (504, "call_upstream_timeout")
+    await call.abandoned()
+    await gateway.settled()
+
+
+async def test_the_time_for_the_handshake_ends_with_it(stage):
+    speaker = await stage.speaker()
+    gateway = await stage.speaking(speaker)
+    client, call = await stage.session(gateway, speaker)
+    later = asyncio.get_running_loop().time() + 100 * HANDSHAKE_SECS
+    for pool in gateway.gateway.upstream.pools:
+        pool.sweep(later)
+    await client.write(b"still here")
+    assert await exactly(call, 10) == b"still here"
 
 
 async def test_the_key_of_the_worker_fills_in_and_without_any_there_is_no_session(stage):

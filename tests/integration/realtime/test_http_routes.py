@@ -94,6 +94,9 @@ async def test_an_offer_and_its_answer_are_relayed(stage):
     assert (answer.status, answer.body) == (201, b"v=0 answer")
     assert answer.headers["location"] == "/v1/realtime/calls/rtc_1"
     assert answer.headers["content-type"] == "application/sdp"
+    scrape = await gateway.scrape()
+    labels = {"connection_mode": "webrtc", "endpoint": "realtime", "model": "m", "streaming": "false"}
+    assert scrape.value("smg_router_requests_total", **labels) == 1
 
 
 @pytest.mark.parametrize("name", ["m", "voice"])

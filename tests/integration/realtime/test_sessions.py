@@ -6,7 +6,7 @@ import pytest
 
 from support.client import LEAVING
 from support.waiting import until
-from support.websocket import BINARY, CLOSE, PATH, TEXT, close, exactly, frame, grant
+from support.websocket import BINARY, CLOSE, PATH, TEXT, close, exactly, fill, frame, grant, pattern
 
 
 async def test_bytes_pass_as_they_are(stage):
@@ -120,7 +120,7 @@ async def test_what_does_not_end_by_itself_is_cut(stage, monkeypatch, left):
     client, call = await stage.session(gateway, speaker)
     if left == "held and gone":
         (tunnel,) = gateway.gateway.tunnels._sweeper.members()
-        await _fill(client, tunnel.client)
+        await fill(client, tunnel.client)
     client.writer.transport.abort() if left == "held and gone" else client.half_close()
     await gateway.settled()
     call.reset()
@@ -131,12 +131,12 @@ async def test_a_slow_reader_holds_the_other_end_back_and_loses_nothing(stage):
     gateway = await stage.speaking(speaker)
     client, call = await stage.session(gateway, speaker, receive_bytes=4096)
     (tunnel,) = gateway.gateway.tunnels._sweeper.members()
-    sent = await _fill(call, tunnel.worker)
+    sent = await fill(call, tunnel.worker)
     held = tunnel.client.transport.get_write_buffer_size()
     assert held <= 2 * 256 * 1024 + 4096
     reading = asyncio.create_task(client.reader.readexactly(sent))
     await until(reading.done, "the rest")
-    assert reading.result() == _pattern(sent)
+    assert reading.result() == pattern(sent)
     assert not tunnel.worker.held
 
 
@@ -145,28 +145,11 @@ async def test_a_slow_worker_holds_the_client_back(stage):
     gateway = await stage.speaking(speaker)
     client, call = await stage.session(gateway, speaker)
     (tunnel,) = gateway.gateway.tunnels._sweeper.members()
-    sent = await _fill(client, tunnel.client)
+    sent = await fill(client, tunnel.client)
     assert tunnel.worker.transport.get_write_buffer_size() <= 2 * 256 * 1024
     reading = asyncio.create_task(call.reader.readexactly(sent))
     await until(reading.done, "the rest")
-    assert reading.result() == _pattern(sent)
-
-
-def _pattern(size):
-    block = bytes(range(251))
-    return (block * (size // 251 + 1))[:size]
-
-
-async def _fill(sender, side):
-    """Send until the gateway reads no more; returns how much was sent."""
-    step, sent = 1 << 20, 0
-    while not side.held:
-        sender.writer.write(_pattern(sent + step)[sent:])
-        sent += step
-        for _ in range(20):
-            await asyncio.sleep(0)
-        assert sent < 256 << 20
-    return sent
+    assert reading.result() == pattern(sent)
 
 
 async def test_a_session_holds_its_permit_and_gives_it_back(stage):

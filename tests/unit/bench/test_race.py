@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from bench.gateways import Side
 from bench.processes import ChildFailedError, Children
 from bench.race import Outcome, race
@@ -53,6 +54,13 @@ def test_one_side_alone_has_neither_ratio_nor_verdict() -> None:
 def test_a_target_of_our_own_needs_no_opponent() -> None:
     assert outcome(ours=[{"secs": 0.4}]).verdict(START) is True
     assert outcome(ours=[{"secs": 1.4}]).verdict(START) is False
+
+
+@pytest.mark.parametrize(("ours", "met"), [(9.0, False), (10.0, True)])
+def test_a_figure_of_our_own_that_is_enough_wins_over_a_ratio_that_is_not(ours: float, met: bool) -> None:
+    enough = Measure("rps", "rate", "req/s", Target(">=", 2.0, or_ours=10.0))
+    assert outcome(ours=[{"rps": ours}], published=[{"rps": 99.0}]).verdict(enough) is met
+    assert outcome(ours=[{"rps": ours}]).verdict(enough) is (True if met else None)
 
 
 def test_a_load_side_without_reserve_is_named_unless_the_gateway_was_full_too() -> None:

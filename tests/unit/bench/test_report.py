@@ -76,3 +76,8 @@ def test_a_bound_of_our_own_is_shown_in_full_and_in_its_unit() -> None:
     memory = Measure("rss_kb", "memory", "KB", Target("<=", 512 * 1024, of_ours=True))
     outcome = Outcome(Workload("w", "w", no_run, (held, memory)), {"ours": [{"held": 1.0, "rss_kb": 1024.0}]})
     assert [row[5] for row in report.rows([outcome])] == ["ours ≤ 67,108,864", "ours ≤ 512 MiB"]
+
+
+def test_a_figure_that_is_enough_is_shown_beside_the_ratio() -> None:
+    rate = Measure("down_per_sec", "down", "B/s", Target(">=", 1.0, or_ours=1e9))
+    assert report._target(rate) == "≥ 1, or ours ≥ 1,000 MB/s"

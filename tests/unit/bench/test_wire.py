@@ -1,4 +1,5 @@
 import json
+import socket
 
 import pytest
 from bench import wire
@@ -38,3 +39,17 @@ def test_a_prompt_has_the_size_asked_for_and_differs_by_seed() -> None:
 def test_every_streamed_event_is_counted_once_and_the_end_marker_never() -> None:
     stream = wire.FIRST_EVENT + wire.NEXT_EVENT * 3 + wire.STREAM_END
     assert stream.count(wire.EVENT_MARK) == 5
+
+
+@pytest.mark.parametrize("size", [0, 4, 125, 126, 65_535, 65_536])
+def test_a_message_is_read_as_it_was_sent(size: int) -> None:
+    payload = bytes(at % 251 for at in range(size))
+    one, other = socket.socketpair()
+    with one, other:
+        one.sendall(wire.masked(wire.BINARY, payload))
+        assert wire.read_message(other) == payload
+
+
+def test_the_answer_to_a_handshake_is_that_of_the_standard() -> None:
+    grant = wire.realtime_grant(b"GET /v1/realtime HTTP/1.1\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+    assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in grant

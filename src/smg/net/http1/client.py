@@ -258,6 +258,8 @@ class UpstreamConnection(asyncio.Protocol):
         reply = self._reply = Reply(head, self)
         waiter.set_result(reply)
         length = head.content_length
+        if head.status == _SWITCHING_PROTOCOLS:  # whatever its head says of a body (RFC 9112 section 6.3)
+            length, head.chunked = None, False
         if head.status in _BODYLESS:
             self._left = length = 0
         elif head.chunked:
