@@ -1,29 +1,22 @@
 """HTTP/2 over TLS, as negotiated."""
 
 import ssl
-import subprocess
 
 import pytest
 
 from smg.net.http2.failures import NotHttp2
 from smg.net.http2.pool import ALPN
+from support.certificates import self_signed, server_context
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(command, check=True, capture_output=True)
-    return key, cert
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 def contexts(certificate, protocols):
     key, cert = certificate
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(cert, key)
+    server = server_context(key, cert)
     server.set_alpn_protocols(protocols)
     client = ssl.create_default_context(cafile=cert)
     client.set_alpn_protocols(list(ALPN))

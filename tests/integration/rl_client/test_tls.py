@@ -2,11 +2,11 @@
 
 import asyncio
 import ssl
-import subprocess
 
 import pytest
 
 from smg.rl.sockets import tls_context
+from support.certificates import self_signed, server_context
 
 CALL = {"worker_id": "w", "url": "http://e", "status": 200, "latency_ms": 7, "body": {"ok": 1}}
 NOBODY = {"protocol_version": 1, "workers": [], "total": 0}
@@ -22,24 +22,13 @@ def body_of(size):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    """Files of a key and of a certificate for 127.0.0.1 that signs itself."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, cert = folder / "key.pem", folder / "cert.pem"
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
-    made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
-    try:
-        subprocess.run(made, check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no certificate can be made: {error}")
-    return key, cert
+    """Files of a key and of a certificate for this machine that signs itself."""
+    return self_signed(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
 def server_tls(certificate):
-    key, cert = certificate
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    return context
+    return server_context(*certificate)
 
 
 @pytest.fixture
