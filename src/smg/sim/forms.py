@@ -62,7 +62,7 @@ class OpenAiForm:
     def __init__(self, dialect: Dialect, call: Call, identity: Identity) -> None:
         self._dialect = dialect
         self._call = call
-        self._id = identity.id.encode()
+        self._id = quoted(identity.id)[1:-1]  # the caller may have chosen it
         self._created = identity.created
         self._model = quoted(identity.model)
         lead = b'data: {"id":"%b","object":"%b","created":%d,"model":%b%b' % (
