@@ -10,7 +10,7 @@ from smg.app import cli, serve
 from smg.config.options import POLICY_NAMES
 from smg.config.scheduler_rules import DEFAULT_CLASSES
 from smg.config.settings import BUCKET, CACHE_AWARE, LOAD, OPTIONS, PREFIX_HASH, ROUTING, STICKY
-from smg.control import engine_metrics, fleet_calls, loads, models, probes, workers
+from smg.control import engine_metrics, fleet_calls, loads, models, probes, tokenizers, workers
 from smg.control.rl import refusals
 from smg.control.rl import routes as rl
 from smg.errors import ERROR_KINDS
@@ -63,6 +63,7 @@ def routes():
         *loads.routes(registry, None),
         *fleet_calls.routes(registry, None),
         *engine_metrics.routes(registry, None),
+        *tokenizers.routes(),
         *rl.routes(registry, None, None),
     ]
     served = (
