@@ -21,7 +21,7 @@ class Route(NamedTuple):
     """One row of the route table.
 
     `id_prefix` begins the request ids generated on this route. `waits` says that the handler is a coroutine function
-    and gets a task; the route table finds out.
+    and gets a task; the route table finds out. One that only says that nothing is there is not `described` to clients.
     """
 
     method: str
@@ -30,6 +30,7 @@ class Route(NamedTuple):
     group: Group = "public"
     id_prefix: str = "req-"
     waits: bool = False
+    described: bool = True
 
 
 class RouteTable:

@@ -11,10 +11,12 @@ from smg.config.options import POLICY_NAMES
 from smg.config.scheduler_rules import DEFAULT_CLASSES
 from smg.config.settings import BUCKET, CACHE_AWARE, LOAD, OPTIONS, PREFIX_HASH, ROUTING, STICKY
 from smg.control import engine_metrics, fleet_calls, loads, models, probes, tokenizers, workers
+from smg.control.openapi import routes as openapi
 from smg.control.rl import refusals
 from smg.control.rl import routes as rl
 from smg.errors import ERROR_KINDS
 from smg.fleet.registry import Registry
+from smg.protocol.openapi.operation import Access
 from smg.services.readiness import Readiness
 from smg.serving.endpoints import decisions, forwarded, realtime, realtime_http, transcriptions
 from smg.sim import cli as sim
@@ -64,6 +66,7 @@ def routes():
         *fleet_calls.routes(registry, None),
         *engine_metrics.routes(registry, None),
         *tokenizers.routes(),
+        *openapi.routes([], Access()),
         *rl.routes(registry, None, None),
     ]
     served = (
