@@ -39,6 +39,9 @@ from smg.protocol.requests import (
 
 Holds = Callable[[Any, Any], bool]
 
+NOT_BLANK = r"[^\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""A pattern that finds anything but white space, which is what `str.strip` takes for that; dialects differ on `\\S`."""
+
 _LONGEST_SHOWN_CHARS = 80
 _MOST_NAMED = 5
 
@@ -237,7 +240,7 @@ _COMPLETIONS = (
 )
 
 _RERANK = (
-    Rule("query", "must not be blank", lambda value, _: value.strip() != "", schema={"pattern": "\\S"}),
+    Rule("query", "must not be blank", lambda value, _: value.strip() != "", schema={"pattern": NOT_BLANK}),
     _not_empty("documents"),
     _at_least("top_k", 1),
     _at_least("top_n", 1),

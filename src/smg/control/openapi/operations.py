@@ -39,6 +39,7 @@ from smg.protocol.openapi.operation import (
     Parameter,
 )
 from smg.protocol.openapi.shapes import Schema
+from smg.protocol.rules import NOT_BLANK
 
 _PROBES: Final = "Probes"
 _MODELS: Final = "Models"
@@ -117,7 +118,7 @@ _SELECTOR: Final = Parameter(
     "selector",
     "query",
     "Which workers: terms such as `engine=sglang`, `model in (a, b)`, with commas between them.",
-    {"type": "string", "pattern": r"\S"},
+    {"type": "string", "pattern": NOT_BLANK},
     required=True,
 )
 _ENGINE_BODY: Final = Body({ANYTHING: ANY_VALUE}, required=False, description="What the engine takes, as it is.")

@@ -34,6 +34,7 @@ from smg.protocol.requests import (
     Request,
     RerankRequest,
 )
+from smg.protocol.rules import NOT_BLANK
 from smg.protocol.transcriptions import FILE, GRANULARITIES
 from smg.protocol.websocket import VERSION as WEBSOCKET_VERSION
 
@@ -154,7 +155,7 @@ _TRANSCRIPTION: Final[Schema] = {
     "propertyNames": _NAMES,
     "properties": {
         FILE: {"type": "string", "contentMediaType": "application/octet-stream", "minLength": 1},
-        "model": {"type": "string", "pattern": r"\S"},
+        "model": {"type": "string", "pattern": NOT_BLANK},
         "language": {"type": "string"},
         "prompt": {"type": "string"},
         "response_format": {"type": "string"},

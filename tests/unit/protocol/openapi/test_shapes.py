@@ -18,6 +18,7 @@ VALUES = st.one_of(
     st.floats(-3, 3),
     st.text(max_size=3),
     st.lists(st.text(max_size=2), max_size=6),
+    st.text(alphabet="\t\x1c\x1e \x85\xa0\u2028\ufeff", max_size=2),
     st.text(alphabet="x", min_size=120, max_size=140),
 )
 
