@@ -29,6 +29,7 @@ from smg.fleet.registry import Registry
 from smg.fleet.worker import Worker
 from smg.net.fetch import Fetcher
 from smg.net.routes import Group, Route
+from smg.protocol.openapi.operation import Access
 from smg.services.admission_gate import AdmissionGate, RateGate
 from smg.services.scheduler_accounts import SchedulerAccounts
 from smg.services.scheduler_gate import SchedulerGate
@@ -63,6 +64,12 @@ class Admission:
     def guarded(self, routes: list[Route]) -> list[Route]:
         """The routes, those of admin behind the control plane's own door if it has one."""
         return routes if self.control_plane is None else self.control_plane.guarded(routes)
+
+    @property
+    def access(self) -> Access:
+        """Which credentials are asked for."""
+        locks, own_door = self.ring.locks, self.control_plane is not None
+        return Access(serving=locks, admin=locks or own_door, control_plane=own_door)
 
     def is_own(self, credential: bytes) -> bool:
         """Whether a credential is for this gateway, and so for nobody behind it."""

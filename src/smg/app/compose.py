@@ -31,6 +31,7 @@ from smg.control import models as control_models
 from smg.control import probes as control_probes
 from smg.control import tokenizers as control_tokenizers
 from smg.control import workers as control_workers
+from smg.control.openapi import routes as control_openapi
 from smg.control.rl import routes as control_rl
 from smg.control.rl.accounts import ControlAccounts
 from smg.control.rl.caller import ControlCaller, ControlOptions
@@ -158,6 +159,7 @@ class Gateway:
                 *inference.routes(table, settings, registry, calls, admission.limits),
             ]
         )
+        rows += control_openapi.routes(rows, admission.access)
         ids = RequestIds(settings.request_id_headers)
         cors = Cors(settings.cors_allowed_origins) if settings.cors_allowed_origins else None
         front = Front(RouteTable(rows), admission.filters, (request_id_filter(ids),), accounts, admission.gate, cors)

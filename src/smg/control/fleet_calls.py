@@ -152,7 +152,7 @@ def http_engines(workers: Iterable[Worker]) -> list[Worker]:
 
 def _settings(body: bytes) -> dict[str, Any] | None:
     """The JSON object of a body, empty for an empty one; None if it is something else."""
-    if not body.strip():
+    if not body:
         return {}
     try:
         settings = msgspec.json.decode(body)

@@ -22,7 +22,8 @@ class Route(NamedTuple):
     """One row of the route table.
 
     `id_prefix` begins the request ids generated on this route, and errors are told in the style `errors`. `waits` says
-    that the handler is a coroutine function and gets a task; the route table finds out.
+    that the handler is a coroutine function and gets a task; the route table finds out. One that only says that nothing
+    is there is not `described` to clients.
     """
 
     method: str
@@ -32,6 +33,7 @@ class Route(NamedTuple):
     id_prefix: str = "req-"
     waits: bool = False
     errors: ErrorStyle = "openai"
+    described: bool = True
 
 
 def words_of(exchange: Exchange) -> Words:

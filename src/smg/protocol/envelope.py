@@ -17,7 +17,7 @@ from smg.protocol.failures import RequestFailure
 ERROR_CODE_HEADER = b"x-smg-error-code"
 
 # Python renames phrases between its versions; clients may compare them.
-_PHRASES = {status.value: status.phrase for status in HTTPStatus} | {
+PHRASES = {status.value: status.phrase for status in HTTPStatus} | {
     413: "Payload Too Large",
     422: "Unprocessable Entity",
     499: "Client Closed Request",
@@ -27,7 +27,7 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus} | {
 def envelope(error: GatewayError) -> bytes:
     """The JSON body of an error that the gateway decided."""
     inner = {
-        "type": _PHRASES.get(error.status, "Unknown Error"),
+        "type": PHRASES.get(error.status, "Unknown Error"),
         "code": error.code,
         "message": error.message,
         "param": error.param,

@@ -8,7 +8,7 @@ all is the shapes' affair (`requests.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -43,6 +43,9 @@ from smg.protocol.requests import (
 
 Holds = Callable[[Any, Any], bool]
 
+NOT_BLANK = r"[^\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""A pattern that finds anything but white space, which is what `str.strip` takes for that; dialects differ on `\\S`."""
+
 _LONGEST_SHOWN_CHARS = 80
 _MOST_NAMED = 5
 
@@ -58,7 +61,8 @@ class Rule:
     """One row. `holds(value, request)` is asked only when the request has `field`, so `value` is never None.
 
     `also` names the other members that the rule reads: a rule with some is a cross-field rule. `sent` says
-    what was sent where the value itself would say too much or too little.
+    what was sent where the value itself would say too much or too little. `schema` is the rule in the words of
+    JSON Schema, for the published description (`openapi/`); None for one that a schema cannot say.
     """
 
     field: str
@@ -66,6 +70,7 @@ class Rule:
     holds: Holds
     also: tuple[str, ...] = ()
     sent: Callable[[Any], str] = shown
+    schema: Mapping[str, Any] | None = None
 
     def message(self, request: Request) -> str:
         """What to tell the caller: the field, the rule, and what was sent."""
@@ -76,20 +81,21 @@ class Rule:
         return f"__all__: {self.field} {self.says}, got {self.field}={own}, {others}"
 
 
-def _between(field: str, low: float, high: float) -> Rule:
-    return Rule(field, f"must be between {low} and {high}", lambda value, _: low <= value <= high)
+def _between(name: str, low: float, high: float) -> Rule:
+    schema = {"minimum": low, "maximum": high}
+    return Rule(name, f"must be between {low} and {high}", lambda value, _: low <= value <= high, schema=schema)
 
 
-def _at_least(field: str, low: int) -> Rule:
-    return Rule(field, f"must be at least {low}", lambda value, _: value >= low)
+def _at_least(name: str, low: int) -> Rule:
+    return Rule(name, f"must be at least {low}", lambda value, _: value >= low, schema={"minimum": low})
 
 
-def _not_empty(field: str) -> Rule:
-    return Rule(field, "must not be empty", lambda value, _: len(value) > 0)
+def _not_empty(name: str) -> Rule:
+    return Rule(name, "must not be empty", lambda value, _: len(value) > 0, schema={"minItems": 1})
 
 
-def _excludes(field: str, other: str) -> Rule:
-    return Rule(field, f"excludes {other}", lambda _, request: getattr(request, other) is None, also=(other,))
+def _excludes(name: str, other: str) -> Rule:
+    return Rule(name, f"excludes {other}", lambda _, request: getattr(request, other) is None, also=(other,))
 
 
 _MOST_STOPS = 4
@@ -110,12 +116,22 @@ def _within_limit(min_tokens: int, request: ChatRequest | CompletionRequest) -> 
 
 _BOTH_ROUTES = (
     _between("temperature", 0, 2),
-    Rule("top_p", "must be greater than 0 and at most 1", lambda value, _: 0 < value <= 1),
+    Rule(
+        "top_p",
+        "must be greater than 0 and at most 1",
+        lambda value, _: 0 < value <= 1,
+        schema={"exclusiveMinimum": 0, "maximum": 1},
+    ),
     _between("presence_penalty", -2, 2),
     _between("frequency_penalty", -2, 2),
-    Rule("stop", f"takes at most {_MOST_STOPS} sequences", _few_stops),
-    Rule("stop", "takes no empty sequence", _speaking_stops),
-    Rule("top_k", "must be at least 1, or -1 to disable it", lambda value, _: value >= 1 or value == -1),
+    Rule("stop", f"takes at most {_MOST_STOPS} sequences", _few_stops, schema={"maxItems": _MOST_STOPS}),
+    Rule("stop", "takes no empty sequence", _speaking_stops, schema={"minLength": 1, "items": {"minLength": 1}}),
+    Rule(
+        "top_k",
+        "must be at least 1, or -1 to disable it",
+        lambda value, _: value >= 1 or value == -1,
+        schema={"minimum": -1, "not": {"const": 0}},
+    ),
     _between("min_p", 0, 1),
     _between("repetition_penalty", 0, 2),
     Rule(
@@ -214,7 +230,7 @@ _CHAT = (
 )
 
 _COMPLETIONS = (
-    Rule("prompt", "must not be an empty list", lambda value, _: value != []),
+    Rule("prompt", "must not be an empty list", lambda value, _: value != [], schema={"minItems": 1}),
     _between("n", 1, 128),
     _between("best_of", 0, 20),
     Rule("best_of", "must be greater than n", lambda value, r: r.n is None or value > r.n, also=("n",)),
@@ -236,30 +252,31 @@ _MESSAGES = (*_COUNT_TOKENS, _at_least("max_tokens", 1))
 _INTERACTIONS = (_excludes("agent", "model"), _excludes("model", "agent"))
 
 _RERANK = (
-    Rule("query", "must not be blank", lambda value, _: value.strip() != ""),
+    Rule("query", "must not be blank", lambda value, _: value.strip() != "", schema={"pattern": NOT_BLANK}),
     _not_empty("documents"),
     _at_least("top_k", 1),
     _at_least("top_n", 1),
 )
 
 
-def _at_most_chars(field: str, most: int) -> Rule:
+def _at_most_chars(name: str, most: int) -> Rule:
     return Rule(
-        field,
+        name,
         f"must have at most {most} characters",
         lambda value, _: len(value) <= most,
         sent=lambda value: f"{len(value)} characters",
+        schema={"maxLength": most},
     )
 
 
-def _none_at(field: str, says: str, offending: Callable[[Any], list[str]], sent: str) -> Rule:
+def _none_at(name: str, says: str, offending: Callable[[Any], list[str]], sent: str) -> Rule:
     """The rule that nothing in a member breaks a limit; `sent` is what was found in the places that do."""
 
     def places(value: Any) -> str:
         found = offending(value)
         return ", ".join(found[:_MOST_NAMED]) + (", …" if len(found) > _MOST_NAMED else "")
 
-    return Rule(field, says, lambda value, _: not offending(value), sent=lambda value: f"{sent} in {places(value)}")
+    return Rule(name, says, lambda value, _: not offending(value), sent=lambda value: f"{sent} in {places(value)}")
 
 
 _DECISIONS = (

@@ -63,7 +63,7 @@ class OpenAiForm:
     def __init__(self, dialect: Dialect, call: Call, identity: Identity) -> None:
         self._dialect = dialect
         self._call = call
-        self._id = identity.id.encode()
+        self._id = quoted(identity.id)[1:-1]  # the caller may have chosen it
         self._created = identity.created
         self._model = quoted(identity.model)
         self._escaped = escaped if call.json else str.encode

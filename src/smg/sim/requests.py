@@ -87,7 +87,9 @@ class Scoring:
 
 
 class Reader:
-    """Reads bodies for one engine: answers are `default_tokens` long by nature, prompts at most `context_tokens`."""
+    """Reads bodies for one engine: answers are `default_tokens` long by nature, prompts at most `context_tokens`, and
+    both together too, whatever a request asks for.
+    """
 
     def __init__(self, default_tokens: int, context_tokens: int) -> None:
         self._default_tokens = default_tokens
@@ -118,6 +120,8 @@ class Reader:
         longest = max([prompt.tokens for prompt in call.prompts])
         if longest > self._context_tokens:
             raise SimError(400, f"the prompt has {longest} tokens, the model takes at most {self._context_tokens}")
+        if isinstance(call, Call):
+            call = _fitted(call, self._context_tokens)
         if len(body) <= _MEMO_BODY_BYTES:
             if len(self._memo) >= _MEMO_ENTRIES:
                 self._memo.clear()
@@ -262,6 +266,15 @@ def _asked(body: Common, evidence: str | list[Message], instructions: list[str],
     text = evidence if isinstance(evidence, str) else "\n".join([_flatten(message.content) for message in evidence])
     prompts = tuple([text_prompt(f"{text}\n{asked}", body.namespace) for asked in instructions])
     return Scoring(body.model, prompts, (), rid=body.id, rank=body.rank, questions=tuple(questions))
+
+
+def _fitted(call: Call, context_tokens: int) -> Call:
+    """The call with answers that end where the context does."""
+    cut = []
+    for prompt, sampling in zip(call.prompts, call.samplings, strict=True):
+        room = context_tokens - prompt.tokens
+        cut.append(sampling if sampling.limit_tokens <= room else replace(sampling, limit_tokens=room, finish="length"))
+    return replace(call, samplings=tuple(cut))
 
 
 def _sampling(

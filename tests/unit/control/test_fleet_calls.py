@@ -161,7 +161,7 @@ async def test_there_must_be_somebody_to_profile(ask, engines, body):
     assert engines.calls == []
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b"5", b"\xff", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b" \n", b"{", b"[]", b"5", b"\xff", b"[" * 100_000])
 @pytest.mark.usefixtures("pair")
 async def test_settings_are_an_object(ask, engines, body):
     call = await ask("POST", "/start_profile", body)

@@ -10,11 +10,13 @@ from smg.app import cli, serve
 from smg.config.options import POLICY_NAMES
 from smg.config.scheduler_rules import DEFAULT_CLASSES
 from smg.config.settings import BUCKET, CACHE_AWARE, LOAD, OPTIONS, PREFIX_HASH, ROUTING, STICKY
-from smg.control import engine_metrics, fleet_calls, loads, models, probes, workers
+from smg.control import engine_metrics, fleet_calls, loads, models, probes, tokenizers, workers
+from smg.control.openapi import routes as openapi
 from smg.control.rl import refusals
 from smg.control.rl import routes as rl
 from smg.errors import ERROR_KINDS
 from smg.fleet.registry import Registry
+from smg.protocol.openapi.operation import Access
 from smg.services.readiness import Readiness
 from smg.serving.endpoints import decisions, forwarded, realtime, realtime_http, transcriptions
 from smg.sim import cli as sim
@@ -63,6 +65,8 @@ def routes():
         *loads.routes(registry, None),
         *fleet_calls.routes(registry, None),
         *engine_metrics.routes(registry, None),
+        *tokenizers.routes(),
+        *openapi.routes([], Access()),
         *rl.routes(registry, None, None),
     ]
     served = (

@@ -49,6 +49,20 @@ def test_a_whole_chat_answer_has_openais_shape(talk):
     }
 
 
+@pytest.mark.parametrize("make", [ChatForm, CompletionForm])
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\x1eb", "\u00e4\U0001f600"])
+def test_a_request_may_call_itself_what_it_likes(talk, make, name):
+    kind = {"messages": [{"content": "hi"}]} if make is ChatForm else {"prompt": "hi"}
+    call = talk.call_of("chat" if make is ChatForm else "completions", **kind, stream=True, max_tokens=2)
+    form = make(DIALECTS["sglang"], call, IDENTITY._replace(id=name))
+    (sequence,) = talk.sequences_of(call)
+    assert whole(talk, form, [sequence])["id"] == name
+    sequence.sent = 0
+    events = form.events(sequence, 0, "v1").split(b"\n\n")[:-1]
+    assert events
+    assert {msgspec.json.decode(event.removeprefix(b"data: "))["id"] for event in events} == {name}
+
+
 def test_a_whole_completion_has_its_text_in_the_choice(talk):
     form, sequences = completion(talk, max_tokens=3)
     answer = whole(talk, form, sequences)

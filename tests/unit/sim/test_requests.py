@@ -41,6 +41,12 @@ def test_both_names_of_the_limit_count(field):
     assert chat(**{field: 3}).samplings[0] == Sampling(3, "length")
 
 
+@pytest.mark.parametrize("asked", [{"max_tokens": 2**62, "ignore_eos": True}, {"min_tokens": 2**62}])
+def test_an_answer_ends_where_the_context_does(asked):
+    call = chat(**asked)
+    assert call.samplings == (Sampling(1000 - call.prompts[0].tokens, "length"),)
+
+
 def test_the_newer_name_of_the_limit_wins():
     assert chat(max_tokens=3, max_completion_tokens=4).samplings[0].limit_tokens == 4
 

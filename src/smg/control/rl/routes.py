@@ -60,7 +60,9 @@ def routes(registry: Registry, caller: ControlCaller, accounts: ControlAccounts)
 def absent_routes() -> list[Route]:
     """The rows while the control plane is off: there is nothing, which an empty 404 says, whoever asks."""
     methods = [method.value for method in HTTPMethod if method is not HTTPMethod.HEAD]  # which GET serves
-    return [Route(method, path, _nothing) for path in (_ROOT, f"{_ROOT}/{{*rest}}") for method in methods]
+    return [
+        Route(method, path, _nothing, described=False) for path in (_ROOT, f"{_ROOT}/{{*rest}}") for method in methods
+    ]
 
 
 def _nothing(exchange: Exchange) -> None:
