@@ -1,13 +1,14 @@
 """Fan-outs of a trainer: `python -m bench.load_fanout idle|busy|large`.
 
-idle   one fan-out after another, and how much longer each takes than the engines do
-busy   the same, then once more while so many streams run
+idle   one fan-out after another, and how much longer each takes than the slowest engine does
+busy   the same, compared with the time that engines should take, then once more while so many streams run
 large  one fan-out at a time that every engine answers with a mebibyte, and what the gateway's memory grows by
 """
 
 import argparse
 import asyncio
 import json
+import socket
 import statistics
 import sys
 import time
@@ -21,30 +22,102 @@ import uvloop
 from bench import procfs, wire
 from bench.load_streams import StreamClient, Tally
 from bench.plain_http import PlainClient
+from bench.stats import percentile
+from bench.window import Window
 
+_TARGET = "/v1/rl/engine/{path}?selector=worker_type%3Dregular"
+_BODY = b"{}"
 _WARMUP = 5
 _LARGE_ROUNDS = 3
-_SAMPLE_SECS = 0.002
+_RESTED_ROUNDS = 4
+_REST_SECS = 1.5  # longer than control connections are kept
 _STREAMS_SETTLE_SECS = 1.0
+
+
+class PlainTrainer:
+    """A trainer that waits in the kernel: its own part of a fan-out is a write and a few reads."""
+
+    def __init__(self, port: int, engine_port: int) -> None:
+        self._gateway = socket.create_connection(("127.0.0.1", port))
+        self._engine = socket.create_connection(("127.0.0.1", engine_port))
+        self._fan_out = wire.request("POST", _TARGET.format(path=wire.CONTROL_PATH), port, _BODY)
+        self._slowest = wire.request("GET", f"/{wire.SLOWEST_PATH}", engine_port)
+
+    def fan_out(self) -> tuple[float, float]:
+        """How long a fan-out took, and how long its slowest engine, in seconds."""
+        sent_at = time.perf_counter()
+        report = _ask(self._gateway, self._fan_out)
+        took_secs = time.perf_counter() - sent_at
+        check_report(json.loads(report))
+        return took_secs, json.loads(_ask(self._engine, self._slowest))
+
+
+def check_report(report: dict[str, int]) -> None:
+    """Raises RuntimeError unless every engine did what was asked."""
+    if not report["total"] or report["succeeded"] != report["total"]:
+        raise RuntimeError(f"{report['succeeded']} of {report['total']} engines did what was asked")
+
+
+def _ask(connection: socket.socket, request: bytes) -> bytes:
+    """The body of an answer that says how long it is."""
+    connection.sendall(request)
+    data = b""
+    while (end := data.find(wire.HEAD_END)) < 0:
+        data += _some(connection)
+    length = wire.content_length(data[:end])
+    if length is None:
+        raise RuntimeError("an answer does not say how long it is")
+    while len(data) < end + len(wire.HEAD_END) + length:
+        data += _some(connection)
+    return data[end + len(wire.HEAD_END) :]
+
+
+def _some(connection: socket.socket) -> bytes:
+    data = connection.recv(1 << 20)
+    if not data:
+        raise RuntimeError("a connection ended before its answer")
+    return data
+
+
+def measured(args: argparse.Namespace) -> dict[str, float]:
+    """Fan-outs to a fleet that does nothing else: in a row, then some with a rest before each."""
+    trainer = PlainTrainer(args.port, args.engine_port)
+    window = Window(args.gateway_pid, args.workers_pid)
+    for _ in range(_WARMUP):
+        trainer.fan_out()
+    window.open()
+    beyond_secs = sorted(took - slowest for took, slowest in [trainer.fan_out() for _ in range(args.rounds)])
+    figures = window.close()
+    rested_secs = []
+    for _ in range(_RESTED_ROUNDS):
+        time.sleep(_REST_SECS)
+        took_secs, slowest_secs = trainer.fan_out()
+        rested_secs.append(took_secs - slowest_secs)
+    return figures | {
+        "overhead_us": statistics.median(beyond_secs) * 1e6,
+        "overhead_p10_us": percentile(beyond_secs, 10) * 1e6,
+        "overhead_p90_us": percentile(beyond_secs, 90) * 1e6,
+        "rested_us": statistics.median(rested_secs) * 1e6,
+        "cpu_us": figures["gateway_cpu_secs"] / args.rounds * 1e6,
+    }
 
 
 async def fan_out(client: PlainClient, port: int, path: str) -> float:
     """The seconds that a trainer waits for one fan-out to all engines."""
-    target = f"/v1/rl/engine/{path}?selector=worker_type%3Dregular"
     started_at = time.perf_counter()
-    answer = await client.post(port, target, b"{}")
+    answer = await client.post(port, _TARGET.format(path=path), _BODY)
     waited_secs = time.perf_counter() - started_at
     if answer.status != HTTPStatus.OK:
         raise RuntimeError(f"a fan-out was answered {answer.status}: {answer.body[:200]!r}")
     return waited_secs
 
 
-async def overhead_us(port: int, rounds: int, engine_ms: float) -> float:
-    """The median of what a fan-out takes beyond its engines."""
+async def waited_secs(port: int, rounds: int) -> float:
+    """The median of what fan-outs take."""
     client = await PlainClient.to(port)
     waits = [await fan_out(client, port, wire.CONTROL_PATH) for _ in range(_WARMUP + rounds)][_WARMUP:]
     client.close()
-    return (statistics.median(waits) - engine_ms / 1000) * 1e6
+    return statistics.median(waits)
 
 
 def _the_same(client: StreamClient) -> StreamClient:
@@ -71,41 +144,33 @@ async def growth_kb(port: int, gateway_pid: int) -> float:
     client = await PlainClient.to(port)
     await fan_out(client, port, wire.CONTROL_PATH)
     pids = procfs.process_tree(gateway_pid)
+    procfs.forget_peak_rss(pids)
     before = procfs.rss_kb(pids)
-    most = before
-    done = asyncio.Event()
-
-    async def watch() -> None:
-        nonlocal most
-        while not done.is_set():
-            most = max(most, procfs.rss_kb(pids))
-            await asyncio.sleep(_SAMPLE_SECS)
-
-    watching = asyncio.ensure_future(watch())
     for _ in range(_LARGE_ROUNDS):
         await fan_out(client, port, wire.LARGE_PATH)
-    done.set()
-    await watching
     client.close()
-    return float(most - before)
+    return float(procfs.peak_rss_kb(pids) - before)
 
 
-async def run(args: argparse.Namespace) -> dict[str, float]:
-    if args.kind == "large":
-        return {"growth_kb": await growth_kb(args.port, args.gateway_pid)}
-    engine_us = args.engine_ms * 1000
-    overhead = await overhead_us(args.port, args.rounds, args.engine_ms)
-    if args.kind == "idle":
-        return {"overhead_us": overhead}
+async def beside_streams(args: argparse.Namespace) -> dict[str, float]:
+    idle_secs = await waited_secs(args.port, args.rounds)
     async with running_streams(args.port, args.streams) as tally:
         events = tally.events
-        busy_us = await overhead_us(args.port, args.rounds, args.engine_ms) + engine_us
+        busy_secs = await waited_secs(args.port, args.rounds)
         flowed = tally.events - events
         if tally.ended.done():
             tally.ended.result()
     if not flowed:
         raise RuntimeError("the streams stood still")
-    return {"busy_us": busy_us, "slower": busy_us / (overhead + engine_us), "events": float(flowed)}
+    return {"busy_us": busy_secs * 1e6, "slower": busy_secs / idle_secs, "events": float(flowed)}
+
+
+def run(args: argparse.Namespace) -> dict[str, float]:
+    if args.kind == "idle":
+        return measured(args)
+    if args.kind == "large":
+        return {"growth_kb": uvloop.run(growth_kb(args.port, args.gateway_pid))}
+    return uvloop.run(beside_streams(args))
 
 
 def main() -> None:
@@ -114,10 +179,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--gateway-pid", type=int, required=True)
     parser.add_argument("--workers-pid", type=int, required=True)
-    parser.add_argument("--engine-ms", type=float, default=0.0)
+    parser.add_argument("--engine-port", type=int, required=True, help="of any of the engines")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--streams", type=int, default=0)
-    json.dump(uvloop.run(run(parser.parse_args())), sys.stdout)
+    json.dump(run(parser.parse_args()), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _CPUCLOCK_SCHED = 2  # linux/posix-timers.h: the scheduler's clock of a whole process
+_RESET_PEAK = "5"  # proc(5), clear_refs
 
 
 def process_tree(pid: int) -> list[int]:
@@ -47,6 +48,17 @@ def core_busy_secs(cores: Iterable[int]) -> float:
 def rss_kb(pids: Sequence[int]) -> int:
     """Resident memory, shared pages counted in full."""
     return sum(_field_kb(_PROC / str(pid) / "status", "VmRSS:") for pid in pids)
+
+
+def peak_rss_kb(pids: Sequence[int]) -> int:
+    """The most resident memory of each process since `forget_peak_rss`, as the kernel kept it: no sample is missed."""
+    return sum(_field_kb(_PROC / str(pid) / "status", "VmHWM:") for pid in pids)
+
+
+def forget_peak_rss(pids: Sequence[int]) -> None:
+    """Let the peaks begin again at what is resident now."""
+    for pid in pids:
+        (_PROC / str(pid) / "clear_refs").write_text(_RESET_PEAK)
 
 
 def pss_kb(pids: Sequence[int]) -> int:

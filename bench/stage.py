@@ -44,6 +44,11 @@ def fake_workers(*, count: int = 2, chunks: int = 200, interval_ms: float = 10.0
     return Fleet("bench.workers", flags)
 
 
+def control_engines(count: int, control_ms: float) -> Fleet:
+    """Workers that know control calls alone, take so long for each, and cost next to nothing."""
+    return Fleet("bench.control_engines", {"count": count, "control_ms": control_ms})
+
+
 def sim_engines(count: int, **flags: float) -> Fleet:
     """Simulated engines, with their flags; they queue, take time and keep a prefix cache."""
     return Fleet("bench.engines", {"count": count, **flags})

@@ -15,6 +15,8 @@ HEAD_END = b"\r\n\r\n"
 # Control routes of the fake engines, below their root.
 CONTROL_PATH = "bench/control"
 LARGE_PATH = "bench/large"
+# Says how long the slowest control call took since it was asked the last time, in seconds.
+SLOWEST_PATH = "bench/slowest_control_secs"
 LAST_CHUNK = b"0\r\n\r\n"
 MODEL = "bench-model"
 # What a stream's client counts: one a data event, the closing [DONE] excluded.

@@ -6,7 +6,7 @@ A workload without flags runs with the defaults of both gateways.
 from dataclasses import dataclass
 
 from bench import fleet_runs, lone_runs, runs
-from bench.stage import Fleet, fake_workers, sim_engines
+from bench.stage import Fleet, control_engines, fake_workers, sim_engines
 from bench.stats import Target
 
 
@@ -239,17 +239,22 @@ WORKLOADS = (
         Workload(
             f"fanout-{engines}",
             f"a fan-out to {engines} engines that take {_CONTROL_MS:.0f} ms",
-            fleet_runs.fan_out("idle", engine_ms=_CONTROL_MS),
-            (Measure("overhead_us", "time beyond the engines'", "us", Target("<=", 0.5)), *more),
+            fleet_runs.fan_out("idle"),
+            (
+                Measure("overhead_us", "time beyond the slowest engine's", "us", Target("<=", 0.5)),
+                *more,
+                Measure("cpu_us", "processor time per fan-out", "us"),
+                Measure("rested_us", "time beyond the slowest engine's, after a rest", "us"),
+            ),
             flags=("--enable-rl", "--rl-fanout-concurrency", str(engines)),
-            fleet=fake_workers(count=engines, control_ms=_CONTROL_MS),
+            fleet=control_engines(engines, _CONTROL_MS),
         )
         for engines, more in ((32, (_WITHIN_5_MS,)), (256, ()))
     ),
     Workload(
         "fanout-busy",
         "a fan-out to 32 engines while 300 streams run",
-        fleet_runs.fan_out("busy", engine_ms=_CONTROL_MS, streams=300),
+        fleet_runs.fan_out("busy", streams=300),
         (
             Measure("slower", "time, compared with an idle gateway", "times", Target("<=", 1.5, of_ours=True)),
             Measure("busy_us", "time", "us"),

@@ -44,6 +44,7 @@ from smg.fleet.health import HealthOptions
 from smg.fleet.load import DEFAULT_THRESHOLDS, READ_REPORTS, OverloadOptions, Thresholds
 from smg.fleet.registry import Registry
 from smg.fleet.worker import Worker
+from smg.net.calls import Calls
 from smg.net.fetch import Fetcher
 from smg.net.http1.pool import PoolOptions
 from smg.net.http1.server import Limits, Server
@@ -78,8 +79,8 @@ _NO_FILTERS: dict[Group, tuple[Filter, ...]] = {"public": (), "serving": (), "ad
 class Gateway:
     """One gateway: its listeners, its background loops, and its end.
 
-    `registry`, `upstream`, `tunnels`, `admission` and `accounts` are there to be looked at, as `server` and
-    `metrics_server` are.
+    `registry`, `upstream`, `control_calls`, `tunnels`, `admission` and `accounts` are there to be looked at, as
+    `server` and `metrics_server` are.
     """
 
     def __init__(self, settings: Settings, logs: Logs) -> None:
@@ -138,7 +139,9 @@ class Gateway:
         pairs = self._pairs = inference.pairs_of(settings, registry, self.upstream, metrics, calls)
         table = inference.table(settings, placing, self.upstream, pairs, self.tunnels)
 
-        follow_fleet(registry, metrics, placing.sessions, self.upstream, calls)
+        self.control_calls = Calls()
+        self._control_accounts = ControlAccounts(metrics)
+        follow_fleet(registry, metrics, placing.sessions, self.upstream, self.control_calls, calls)
         fleet_gauges(registry, metrics, placing.sessions, self.upstream)
         for policies in placing.policies:
             policy_gauges(policies, metrics)
@@ -155,7 +158,7 @@ class Gateway:
                 *control_fleet_calls.routes(registry, fetcher),
                 *control_engine_metrics.routes(registry, fetcher),
                 *control_tokenizers.routes(),
-                *_rl_routes(settings, registry, metrics),
+                *_rl_routes(settings, registry, self.control_calls, self._control_accounts),
                 *inference.routes(table, settings, registry, calls, admission.limits),
             ]
         )
@@ -203,6 +206,7 @@ class Gateway:
     def begin_draining(self) -> None:
         """Say that this gateway is leaving; it serves on."""
         self._readiness.drain()
+        self.control_calls.close()
 
     def stop_listening(self) -> None:
         """Take no new connection."""
@@ -226,6 +230,8 @@ class Gateway:
             await self._pairs.close()
         self.tunnels.close()
         self.upstream.close()
+        self.control_calls.close()
+        self._control_accounts.flush()
 
     async def _cut_exchanges(self) -> None:
         """Wait for the end of exchanges whose connections were cut, but not for ever."""
@@ -266,13 +272,12 @@ async def _listen(server: Server, host: str, port: int, flag: str) -> list[str]:
     return []
 
 
-def _rl_routes(settings: Settings, registry: Registry, metrics: Metrics) -> list[Route]:
+def _rl_routes(settings: Settings, registry: Registry, calls: Calls, accounts: ControlAccounts) -> list[Route]:
     """The RL control plane, or the empty place where it would be."""
     if not settings.enable_rl:
         return control_rl.absent_routes()
-    accounts = ControlAccounts(metrics)
     options = ControlOptions(settings.rl_control_timeout_secs, settings.rl_fanout_concurrency)
-    return control_rl.routes(registry, ControlCaller(options, accounts), accounts)
+    return control_rl.routes(registry, ControlCaller(options, calls), accounts)
 
 
 # --- settings into the options of the parts

@@ -13,6 +13,7 @@ from smg.fleet.registry import Change, Registry
 from smg.fleet.spec import WorkerSpec
 from smg.fleet.sticky import StickySessions
 from smg.fleet.worker import Status, Worker
+from smg.net.calls import Calls
 from smg.serving.accounts import CallAccounts
 from smg.serving.upstreams.http import HttpUpstream
 from smg.telemetry.families import Family, Labels
@@ -78,12 +79,15 @@ def follow_fleet(
     metrics: Metrics,
     sessions: StickySessions | None,
     upstream: HttpUpstream,
+    control_calls: Calls,
     calls: CallAccounts,
 ) -> None:
     """When a worker goes, everything kept for it goes too: connections, sessions, series."""
 
     def follow(change: Change) -> None:
         worker = change.worker
+        if change.kind in {"updated", "removed"}:
+            control_calls.drop(worker.id)
         if change.kind == "updated":
             upstream.drop(worker)  # its key may be another one now
         elif change.kind == "removed":

@@ -6,7 +6,7 @@ address are one target, for which the lowest rank stands. Health, load and break
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from smg.fleet.worker import Worker
@@ -14,7 +14,6 @@ from smg.protocol.selectors import Selector
 
 # What the control plane's contract knows; whatever else a runtime may be called is unknown to its readers.
 _ENGINES = frozenset({"sglang", "vllm", "trtllm", "tokenspeed", "mlx", "generic", "external"})
-_REGISTRY_KEYS = ("id", "url", "base_url", "engine", "model", "worker_type", "connection_mode", "health")
 
 
 class Target(NamedTuple):
@@ -37,25 +36,22 @@ def ranks_of(worker: Worker, workers: Iterable[Worker]) -> int:
     return sum([other.base_url == worker.base_url for other in workers])
 
 
-def selected(workers: Iterable[Worker], selector: Selector) -> list[Worker]:
-    """The engines' workers that match, by address. Ranks collapse before they are matched."""
-    return [worker for worker, _ in targets(workers) if selector.matches(selector_keys(worker))]
+def selected(engines: Iterable[Target], selector: Selector) -> list[Worker]:
+    """The engines' workers that match, in their order. Ranks have collapsed before they are matched."""
+    names = {term.key for term in selector.terms}
+    return [worker for worker, _ in engines if selector.matches(selector_keys(worker, names))]
 
 
-def selector_keys(worker: Worker) -> dict[str, str]:
-    """The keys of a worker: its labels, and what the registry says of it, which no label can take the place of."""
-    keys = {name: value for name, value in worker.labels.items() if name not in _REGISTRY_KEYS}
-    keys.update(
-        id=worker.id,
-        url=worker.url,
-        base_url=worker.base_url,
-        engine=engine_name(worker),
-        worker_type=worker.worker_type,
-        connection_mode=worker.connection_mode,
-        health=worker.status.value,
-    )
-    if worker.model_id is not None:
-        keys["model"] = worker.model_id
+def selector_keys(worker: Worker, names: Iterable[str]) -> dict[str, str]:
+    """Those of a worker's keys that have these names: what the registry says of it, which no label can take the place
+    of, and its labels.
+    """
+    keys = {}
+    for name in names:
+        read = _REGISTRY_KEYS.get(name)
+        value = worker.labels.get(name) if read is None else read(worker)
+        if value is not None:
+            keys[name] = value
     return keys
 
 
@@ -66,3 +62,15 @@ def engine_name(worker: Worker) -> str:
 
 def _rank(worker: Worker) -> tuple[int, str]:
     return worker.dp_rank or 0, worker.url
+
+
+_REGISTRY_KEYS: dict[str, Callable[[Worker], str | None]] = {
+    "id": lambda worker: worker.id,
+    "url": lambda worker: worker.url,
+    "base_url": lambda worker: worker.base_url,
+    "engine": engine_name,
+    "model": lambda worker: worker.model_id,
+    "worker_type": lambda worker: worker.worker_type,
+    "connection_mode": lambda worker: worker.connection_mode,
+    "health": lambda worker: worker.status.value,
+}

@@ -1,30 +1,31 @@
-"""One call to an engine, and as much of its answer as may be kept.
+"""A call to an engine as it goes out, and as much of its answer as may be kept: the words of `calls.py`.
 
-The call has a connection of its own, so that no traffic can stand in its way, and one deadline over all of it, from
-connecting to the last byte. It is made once. An answer that is longer than the bound is not refused: its beginning is
-kept, and the rest is not read. Redirects are answers.
+An answer that is longer than the bound is not refused: its beginning is kept, and the rest is not read. Redirects are
+answers.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
-from smg.errors import UpstreamError, UpstreamTimeout
+from smg.errors import UpstreamError
 from smg.lazy import resolve
 from smg.net.address import Address
 from smg.net.body import RequestBody
-from smg.net.http1.pool import Pool, PoolOptions
-from smg.net.http2.failures import NotHttp2
-from smg.net.reply import Reply
+from smg.net.http1.pool import PoolOptions
+
+if TYPE_CHECKING:
+    from smg.net.reply import Reply
 
 _HTTP2_POOL = "smg.net.http2.pool:Http2Pool"  # loaded by the first worker that needs it
 _BODYLESS_METHODS = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Outgoing:
     """A request. `target` is path and query; `fields` are all but what makes a message: host, length, connection.
 
@@ -36,9 +37,14 @@ class Outgoing:
     fields: Sequence[tuple[bytes, bytes]] = ()
     body: bytes = b""
 
+    @cached_property
+    def http1_parts(self) -> tuple[bytes, bytes]:
+        """The head before the host's name and behind its line: the same for all hosts, and made once for them."""
+        fields = b"".join([b"%b: %b\r\n" % field for field in (*self.fields, *_length(self))])
+        return f"{self.method} {self.target} HTTP/1.1\r\nhost: ".encode(), fields + b"\r\n"
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+
+class Captured(NamedTuple):
     """An engine's answer. `truncated` says that there was more than `body` holds."""
 
     status: int
@@ -49,62 +55,22 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """What one call may take. `timeout_secs` is for all of it, `connect_timeout_secs` for its beginning."""
+    """What one call may take. `timeout_secs` is for all of it, `connect_timeout_secs` for its beginning.
+
+    `keep_secs` is how long its connection may be kept for another one; with 0 it ends behind the call.
+    """
 
     timeout_secs: float
     connect_timeout_secs: float
     max_bytes: int
+    keep_secs: float = 0.0
 
 
-async def capture(
-    address: Address, request: Outgoing, limits: CallLimits, *, http2: bool = False, tls: ssl.SSLContext | None = None
-) -> Captured:
-    """Send a request and capture the answer; that to a HEAD has no body, whatever it says.
-
-    With `http2` the engine is spoken to in HTTP/2 if it does speak it. `tls` replaces the system's certificates for an
-    https address. Raises UpstreamError, or UpstreamTimeout when connecting or the whole call takes too long;
-    cancelling ends the connection.
-    """
-    try:
-        async with asyncio.timeout(limits.timeout_secs):
-            if http2:
-                try:
-                    return await _in_http2(address, request, limits, tls)
-                except NotHttp2:
-                    pass  # nothing of the request has been sent
-            return await _in_http1(address, request, limits, tls)
-    except TimeoutError:
-        raise UpstreamTimeout("call_upstream_timeout", f"no answer within {limits.timeout_secs:g} s") from None
-    except UnicodeError as error:  # of a host name that cannot be looked up
-        raise UpstreamError("call_upstream_request_error", "the address is not valid") from error
-
-
-async def _in_http1(address: Address, request: Outgoing, limits: CallLimits, tls: ssl.SSLContext | None) -> Captured:
-    pool = Pool(address, PoolOptions(connect_timeout_secs=limits.connect_timeout_secs), tls)
-    try:
-        reply = await pool.call(http1_head(address, request), 0.0, content=request.body)
-        return await _captured(reply, request, limits)
-    finally:
-        pool.close()
-
-
-async def _in_http2(address: Address, request: Outgoing, limits: CallLimits, tls: ssl.SSLContext | None) -> Captured:
-    pool = resolve(_HTTP2_POOL)(address, PoolOptions(connect_timeout_secs=limits.connect_timeout_secs), tls)
-    try:
-        # As a body that is piped it is sent once, whatever becomes of the connection.
-        reply: Reply = await pool.call(http2_fields(address, request), 0.0, _whole(request.body))
-        return await _captured(reply, request, limits)
-    finally:
-        pool.close()
-
-
-def http1_head(address: Address, request: Outgoing) -> bytes:
-    """The head of a call that asks to end the connection behind it."""
-    lines = [
-        f"{request.method} {request.target} HTTP/1.1\r\nhost: {address.authority}\r\nconnection: close\r\n".encode()
-    ]
-    lines += [b"%b: %b\r\n" % field for field in (*request.fields, *_length(request))]
-    return b"".join([*lines, b"\r\n"])
+def http1_head(address: Address, request: Outgoing, *, keep: bool = False) -> bytes:
+    """The head of a call, which asks to end the connection behind it if that is not to be kept."""
+    before, behind = request.http1_parts
+    end = b"\r\n" if keep else b"\r\nconnection: close\r\n"
+    return b"%b%b%b%b" % (before, address.authority.encode(), end, behind)
 
 
 def http2_fields(address: Address, request: Outgoing) -> list[tuple[bytes, bytes]]:
@@ -124,6 +90,22 @@ def _length(request: Outgoing) -> list[tuple[bytes, bytes]]:
     if not request.body and request.method in _BODYLESS_METHODS:
         return []
     return [(b"content-length", b"%d" % len(request.body))]
+
+
+async def capture_in_http2(
+    address: Address, request: Outgoing, limits: CallLimits, tls: ssl.SSLContext | None
+) -> Captured:
+    """Make a call on an HTTP/2 connection of its own. Its deadline is the caller's business.
+
+    Raises NotHttp2 if the engine does not speak it, and UpstreamError.
+    """
+    pool = resolve(_HTTP2_POOL)(address, PoolOptions(connect_timeout_secs=limits.connect_timeout_secs), tls)
+    try:
+        # As a body that is piped it is sent once, whatever becomes of the connection.
+        reply: Reply = await pool.call(http2_fields(address, request), 0.0, _whole(request.body))
+        return await _captured(reply, request, limits)
+    finally:
+        pool.close()
 
 
 async def _captured(reply: Reply, request: Outgoing, limits: CallLimits) -> Captured:

@@ -7,7 +7,8 @@ from h2.errors import ErrorCodes
 
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import address_of
-from smg.net.capture import CallLimits, Captured, Outgoing, capture
+from smg.net.capture import CallLimits, Captured, Outgoing
+from support.calls import capture
 
 LIMITS = CallLimits(timeout_secs=5, connect_timeout_secs=5, max_bytes=1000)
 BIG = bytes(range(256)) * 8192

@@ -7,7 +7,8 @@ import pytest
 
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import address_of
-from smg.net.capture import CallLimits, Captured, Outgoing, capture
+from smg.net.capture import CallLimits, Captured, Outgoing
+from support.calls import capture
 
 NOTHING = Outgoing("POST", "/op")
 LIMITS = CallLimits(timeout_secs=5, connect_timeout_secs=5, max_bytes=1000)

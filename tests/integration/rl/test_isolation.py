@@ -86,15 +86,44 @@ async def test_calls_to_one_engine_do_not_wait_for_each_other(stage):
     assert (await refitting).status == 200
 
 
-async def test_connections_are_not_shared_with_requests_and_not_kept(stage):
+async def test_connections_are_not_shared_with_requests(stage):
     engine = await stage.raw_engine(answers())
     trainer = await stage.plane(engine)
     for _ in range(3):
         await trainer.call(engine, "op")
         await trainer.gateway.chat(chat())
     pool = trainer.gateway.gateway.upstream.link(trainer.gateway.worker(engine)).pool
-    assert len(pool) == 1
-    assert engine.connections == 4  # one for all requests, and one for each control call
+    assert (len(pool), trainer.gateway.gateway.control_calls.kept) == (1, 1)
+    assert engine.connections == 2  # one for all requests, and one for all control calls
+
+
+async def test_fan_outs_in_a_row_use_the_connections_of_the_first(stage):
+    engines = [await stage.raw_engine(answers()) for _ in range(3)]
+    trainer = await stage.plane(*engines)
+    for path in ("pause_generation", "update_weights_from_disk", "continue_generation"):
+        assert (await trainer.fanout(path, "id!=x", b"{}")).json["succeeded"] == 3
+    assert [engine.connections for engine in engines] == [1, 1, 1]
+
+
+async def test_a_kept_connection_ends_with_its_worker(stage):
+    gone, stays = await stage.raw_engine(answers()), await stage.raw_engine(answers())
+    trainer = await stage.plane(gone, stays)
+    await trainer.fanout("op", "id!=x")
+    calls = trainer.gateway.gateway.control_calls
+    assert calls.kept == 2
+    trainer.gateway.gateway.registry.remove(trainer.gateway.worker(gone).id)
+    assert calls.kept == 1
+
+
+async def test_nothing_is_kept_for_the_worker_while_the_gateway_drains(stage):
+    engine = await stage.raw_engine(answers())
+    trainer = await stage.plane(engine)
+    await trainer.fanout("op", "id!=x")
+    trainer.gateway.gateway.begin_draining()
+    calls = trainer.gateway.gateway.control_calls
+    assert calls.kept == 0
+    assert (await trainer.fanout("op", "id!=x")).status == 200
+    assert (engine.connections, calls.kept) == (2, 0)
 
 
 async def test_a_large_fleet_is_called_within_the_window(stage):

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from support.bodies import GENERATE
+from support.waiting import until
 
 PAUSE = ("pause_generation", {"mode": "in_place"})
 REFIT = ("update_weights_from_disk", {"model_path": "/ckpt/42", "weight_version": "42"})
@@ -86,6 +87,7 @@ async def test_a_control_call_leaves_its_mark_in_metrics_and_log(stage):
     await trainer.call(engine, "flush_cache", {})
     scrape = await trainer.gateway.scrape()
     assert scrape.labels("smg_rl_control_calls_total") == [{"op": "flush_cache", "result": "ok"}]
+    await until(lambda: " smg_rl: rl.proxy " in trainer.gateway.log())
     (line,) = [line for line in trainer.gateway.log().splitlines() if " smg_rl: rl.proxy " in line]
     assert ' method="POST" path="flush_cache" status=200 latency_ms=' in line
     (line,) = trainer.gateway.access_lines("/engine/flush_cache")

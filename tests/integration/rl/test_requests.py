@@ -72,7 +72,6 @@ async def test_the_engine_gets_its_own_key_and_never_the_callers(stage):
         assert set(engine.calls[0].headers) - {"authorization"} == {
             "host",
             "accept",
-            "connection",
             "content-type",
             "content-length",
             "traceparent",

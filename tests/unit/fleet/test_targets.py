@@ -18,7 +18,7 @@ def ranked(address, *ranks):
 
 
 def ids(workers, text):
-    return [worker.id for worker in selected(workers, parse_selector(text))]
+    return [worker.id for worker in selected(targets(workers), parse_selector(text))]
 
 
 def test_targets_are_sorted_by_address():
@@ -60,7 +60,8 @@ def test_a_worker_has_its_labels_and_eight_keys_of_the_registry():
         connection_mode="grpc",
         status=Status.NOT_READY,
     )
-    assert selector_keys(labelled) == {
+    names = [*labelled.labels, "id", "url", "base_url", "engine", "model", "worker_type", "connection_mode", "health"]
+    assert selector_keys(labelled, [*names, "nothing"]) == {
         "role": "policy",
         "id": "a",
         "url": "http://a",
@@ -77,7 +78,7 @@ def test_a_worker_has_its_labels_and_eight_keys_of_the_registry():
 def test_no_label_takes_the_place_of_what_the_registry_says(models):
     names = ["id", "url", "base_url", "engine", "model", "worker_type", "connection_mode", "health"]
     labelled = worker("a", labels=dict.fromkeys(names, "label"), models=models)
-    assert "label" not in selector_keys(labelled).values()
+    assert "label" not in selector_keys(labelled, names).values()
 
 
 def test_a_worker_for_any_model_has_no_model():

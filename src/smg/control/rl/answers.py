@@ -7,8 +7,9 @@ it; then its bytes go into the envelope as they came, so that numbers keep their
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from itertools import accumulate
 from typing import Any, Final
@@ -26,6 +27,7 @@ MAX_NESTING: Final = 120
 LARGE_BYTES: Final = 64 * 1024
 """An answer of more than that is not read, kept or sent by the way."""
 
+_REMEMBERED_BYTES: Final = 256
 _GOOD: Final = range(200, 300)
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -36,12 +38,17 @@ _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An engine answered, whatever its status. `envelope` is the answer as JSON; times are of a monotonic clock."""
+    """An engine answered after `took_secs`, whatever its status. `envelope` is the answer as JSON."""
 
     worker: Worker
     status: int
-    latency_ms: int
+    took_secs: float
     envelope: bytes | Kept
+
+    @property
+    def latency_ms(self) -> int:
+        """The time as the contract tells it."""
+        return int(self.took_secs * 1000)
 
     async def text(self) -> bytes:
         """The envelope, wherever it is."""
@@ -54,35 +61,44 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An engine was not asked, or no answer came."""
+    """An engine was not asked, or no answer came for `took_secs`."""
 
     worker: Worker
     refusal: Refusal
+    took_secs: float = 0.0
 
 
 Outcome = Answered | Failed
 
 
-def answered(worker: Worker, captured: Captured, latency_ms: int) -> Answered:
+def answered(worker: Worker, captured: Captured, took_secs: float) -> Answered:
     """The outcome of a call that was answered."""
-    envelope: dict[str, Any] = {
-        "worker_id": worker.id,
-        "url": worker.url,
-        "status": captured.status,
-        "latency_ms": latency_ms,
-        "body": shown_body(captured),
-    }
-    if captured.truncated:
-        envelope["body_truncated"] = True
-    return Answered(worker, captured.status, latency_ms, msgspec.json.encode(envelope))
+    envelope = b'{"worker_id":%b,"url":%b,"status":%d,"latency_ms":%d,"body":%b%b}' % (
+        msgspec.json.encode(worker.id),
+        msgspec.json.encode(worker.url),
+        captured.status,
+        int(took_secs * 1000),
+        shown_body(captured.body, captured.content_type, cut=captured.truncated),
+        b',"body_truncated":true' if captured.truncated else b"",
+    )
+    return Answered(worker, captured.status, took_secs, envelope)
 
 
-def shown_body(captured: Captured) -> msgspec.Raw | str:
-    """An engine's body, ready to be encoded."""
-    body = captured.body
-    if not captured.truncated and announces_json(captured.content_type) and is_readable_json(body):
-        return msgspec.Raw(body)
-    return body.decode("utf-8", "replace")
+def shown_body(body: bytes, content_type: bytes, *, cut: bool) -> bytes:
+    """An engine's body as JSON. One that was cut is a string."""
+    if len(body) <= _REMEMBERED_BYTES:
+        return _shown_again(body, content_type, cut)
+    return _shown(body, content_type, cut)
+
+
+def _shown(body: bytes, content_type: bytes, cut: bool) -> bytes:  # noqa: FBT001  it is called in one place
+    if not cut and announces_json(content_type) and is_readable_json(body):
+        return body
+    return msgspec.json.encode(body.decode("utf-8", "replace"))
+
+
+# A fleet tends to answer in one voice, one fan-out after the other.
+_shown_again = lru_cache(64)(_shown)
 
 
 def announces_json(content_type: bytes) -> bool:
@@ -118,19 +134,14 @@ def _nesting(body: bytes) -> int:
     return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
 
 
-@dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a fan-out, one outcome a target."""
+    """What came of a fan-out, one outcome a target; its parts are in the order of worker ids."""
 
-    outcomes: Sequence[Outcome]
-
-    @property
-    def total(self) -> int:
-        return len(self.outcomes)
-
-    @property
-    def succeeded(self) -> int:
-        return sum([isinstance(outcome, Answered) and outcome.good for outcome in self.outcomes])
+    def __init__(self, outcomes: Iterable[Outcome]) -> None:
+        self._outcomes = sorted(outcomes, key=_worker_id)
+        self._answers = [outcome for outcome in self._outcomes if isinstance(outcome, Answered)]
+        self.total = len(self._outcomes)
+        self.succeeded = sum([answer.good for answer in self._answers])
 
     @property
     def complete(self) -> bool:
@@ -141,35 +152,49 @@ class Report:
     def status(self) -> int:
         return (HTTPStatus.OK if self.complete else HTTPStatus.MULTI_STATUS).value
 
-    @property
-    def is_large(self) -> bool:
-        """Whether it is better sent in pieces."""
-        return any(isinstance(outcome, Answered) and len(outcome.envelope) > LARGE_BYTES for outcome in self.outcomes)
+    def whole(self) -> bytes | None:
+        """The report as JSON; None if it is better sent in pieces."""
+        rows = []
+        for answer in self._answers:
+            envelope = answer.envelope
+            if not isinstance(envelope, bytes) or len(envelope) > LARGE_BYTES:
+                return None
+            rows.append(_row(answer, envelope))
+        return b"%b%b%b" % (_BEGINNING, b",".join(rows), self._end())
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The report as JSON, piece by piece, its parts in the order of worker ids."""
-        outcomes = sorted(self.outcomes, key=lambda outcome: outcome.worker.id)
-        yield b'{"results":{'
-        comma = b""
-        for outcome in outcomes:
-            if isinstance(outcome, Answered):
-                yield b"%b%b:" % (comma, msgspec.json.encode(outcome.worker.id))
-                yield await outcome.text()
-                comma = b","
-        rest = {
-            "failed": [row for outcome in outcomes if (row := _failed_row(outcome)) is not None],
-            "total": self.total,
-            "succeeded": self.succeeded,
-        }
-        yield b"}," + msgspec.json.encode(rest)[1:]
+        """The report as JSON, piece by piece."""
+        comma = _BEGINNING
+        for answer in self._answers:
+            yield comma
+            yield _row(answer, await answer.text())
+            comma = b","
+        yield self._end() if self._answers else _BEGINNING + self._end()
+
+    def _end(self) -> bytes:
+        failed = [] if self.complete else [_failed_row(outcome) for outcome in self._outcomes if not _is_good(outcome)]
+        return b"}," + msgspec.json.encode({"failed": failed, "total": self.total, "succeeded": self.succeeded})[1:]
 
 
-def _failed_row(outcome: Outcome) -> dict[str, Any] | None:
+_BEGINNING: Final = b'{"results":{'
+
+
+def _worker_id(outcome: Outcome) -> str:
+    return outcome.worker.id
+
+
+def _is_good(outcome: Outcome) -> bool:
+    return isinstance(outcome, Answered) and outcome.good
+
+
+def _row(answer: Answered, envelope: bytes) -> bytes:
+    return b"%b:%b" % (msgspec.json.encode(answer.worker.id), envelope)
+
+
+def _failed_row(outcome: Outcome) -> dict[str, Any]:
     worker = outcome.worker
     row = {"worker_id": worker.id, "url": worker.url}
     if isinstance(outcome, Failed):
         refusal = outcome.refusal
         return row | {"error": refusal.code, "message": refusal.message} | refusal.context
-    if outcome.good:
-        return None
     return row | {"error": "upstream_error", "message": f"HTTP {outcome.status}", "status": outcome.status}

@@ -1,9 +1,9 @@
 """Calls engines' control routes: one worker and one call, or many with a bounded window.
 
-A control call is none of inference's business, nor the other way round: it has a connection and a deadline of its own,
-is made once, and touches no breaker, load count, permit or policy. What it leaves in metrics and log is the business of
-`accounts.py`; others hear of every finished call through `subscribe`. A cancelled call ends with its connection, and
-nobody hears of it.
+A control call is none of inference's business, nor the other way round: it has connections and a deadline of its own,
+is made once, and touches no breaker, load count, permit or policy. How it travels is the business of `net/calls.py`,
+what it leaves in metrics and log that of `accounts.py`; others hear of every finished call through `subscribe`. A
+cancelled call ends with its connection, and nobody hears of it.
 """
 
 from __future__ import annotations
@@ -11,19 +11,21 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from smg.control.rl.accounts import ControlAccounts, Result
+from smg.control.rl.accounts import Result, result_of
 from smg.control.rl.answers import LARGE_BYTES, Answered, Failed, Outcome, answered
 from smg.control.rl.kept import Keeper
 from smg.control.rl.refusals import Refusal
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.fleet.worker import Worker
 from smg.net.address import Address, address_of
-from smg.net.capture import CallLimits, Captured, Outgoing, capture
+from smg.net.calls import KEEP_SECS
+from smg.net.capture import CallLimits, Captured, Outgoing
 from smg.telemetry.logs import get_logger
 
 log = get_logger("smg_rl")
@@ -70,30 +72,37 @@ Listener = Callable[[FinishedCall], None]
 TlsOf = Callable[[Worker], ssl.SSLContext | None]
 
 
-class Send(Protocol):
-    """How a call is made: `net.capture.capture`."""
+class Pending(Protocol):
+    """A call under way."""
 
-    async def __call__(
-        self, address: Address, request: Outgoing, limits: CallLimits, *, http2: bool, tls: ssl.SSLContext | None
-    ) -> Captured: ...
+    def cancel(self) -> None:
+        """End it; nobody hears of it."""
+
+
+class Network(Protocol):
+    """How calls are made: `net.calls.Calls`."""
+
+    def begin(
+        self,
+        key: str,
+        address: Address,
+        request: Outgoing,
+        limits: CallLimits,
+        ended: Callable[[Captured | UpstreamError], None],
+        *,
+        http2: bool,
+        tls: ssl.SSLContext | None,
+    ) -> Pending: ...
 
 
 class ControlCaller:
     """Calls engines. `tls_of` gives a worker's own certificates, None for the system's."""
 
-    def __init__(
-        self,
-        options: ControlOptions,
-        accounts: ControlAccounts,
-        *,
-        tls_of: TlsOf = lambda _worker: None,
-        send: Send = capture,
-    ) -> None:
-        self._options = options
-        self._accounts = accounts
-        self._tls_of = tls_of
-        self._send = send
-        self._reading = asyncio.Lock()
+    def __init__(self, options: ControlOptions, network: Network, *, tls_of: TlsOf = lambda _worker: None) -> None:
+        self.options = options
+        self.network = network
+        self.tls_of = tls_of
+        self.reading = asyncio.Lock()
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
@@ -101,106 +110,198 @@ class ControlCaller:
         self._listeners.append(listener)
 
     async def call_all(
-        self, workers: Sequence[Worker], request: ControlRequest, keeper: Keeper, outcomes: list[Outcome]
+        self, workers: Sequence[Worker], request: ControlRequest, keeper: Keeper | None, outcomes: list[Outcome]
     ) -> None:
         """Call every worker once; a call that ends makes room for the next. Outcomes join the list in the order in
-        which they come, and large answers go to the keeper.
+        which they come, and large answers go to the keeper, if there is one.
         """
-        waiting = iter(workers)
+        async with asyncio.TaskGroup() as readers:
+            await _Round(self, workers, request, keeper, outcomes, readers).run()
 
-        async def call_on() -> None:
-            for worker in waiting:
-                outcomes.append(await self.call(worker, request, keeper))  # noqa: PERF401  they come one by one
+    async def call(self, worker: Worker, request: ControlRequest) -> Outcome:
+        """Call one worker."""
+        outcomes: list[Outcome] = []
+        await self.call_all([worker], request, None, outcomes)
+        return outcomes[0]
 
-        async with asyncio.TaskGroup() as runners:
-            for _ in range(min(self._options.window, len(workers))):
-                runners.create_task(call_on())
-
-    async def call(self, worker: Worker, request: ControlRequest, keeper: Keeper | None = None) -> Outcome:
-        """Call one worker. A large answer goes to the keeper, if there is one."""
-        mode = worker.connection_mode
-        if mode != "http":
-            return _failed(
-                worker,
-                "unsupported_connection_mode",
-                f"worker `{worker.url}` speaks {mode}; control calls are for HTTP workers",
-                connection_mode=mode,
-            )
-        started = time.perf_counter()
-        try:
-            captured = await self._capture(worker, request)
-        except UpstreamError as error:
-            took_secs = time.perf_counter() - started
-            outcome: Outcome = _unanswered(worker, error)
-        else:
-            took_secs = time.perf_counter() - started
-            outcome = await self._read(worker, captured, int(took_secs * 1000), keeper)
-        self._ended(outcome, request, took_secs)
-        return outcome
-
-    async def _capture(self, worker: Worker, request: ControlRequest) -> Captured:
-        try:
-            address = address_of(worker.base_url)
-        except ValueError as error:
-            raise UpstreamError("call_upstream_request_error", str(error)) from None
-        limits = CallLimits(self._options.timeout_secs, _connect_timeout_secs(worker), MAX_ANSWER_BYTES)
-        call = outgoing(worker, request)
-        return await self._send(address, call, limits, http2=worker.http2, tls=self._tls_of(worker))
-
-    async def _read(self, worker: Worker, captured: Captured, latency_ms: int, keeper: Keeper | None) -> Answered:
-        """Wrap an answer. Reading a large one takes a while and a copy, so one is read and kept at a time, and
-        everybody else has a turn in between: a fan-out's answers may all be here at once.
-        """
-        if len(captured.body) <= LARGE_BYTES:
-            return answered(worker, captured, latency_ms)
-        async with self._reading:
-            await asyncio.sleep(0)
-            outcome = answered(worker, captured, latency_ms)
-            if keeper is None:
-                return outcome
-            return replace(outcome, envelope=await keeper.keep(await outcome.text()))
-
-    def _ended(self, outcome: Outcome, request: ControlRequest, took_secs: float) -> None:
-        worker = outcome.worker
-        result = _result(outcome)
-        self._accounts.called(request.path, result, took_secs)
+    def announce(self, outcome: Outcome, request: ControlRequest) -> None:
+        """Tell the listeners of a call that has ended."""
+        result = result_of(outcome)
+        if result is None or not self._listeners:
+            return
         status = outcome.status if isinstance(outcome, Answered) else None
-        call = FinishedCall(worker, request.method, request.path, request.body, result, status)
+        call = FinishedCall(outcome.worker, request.method, request.path, request.body, result, status)
         for listener in self._listeners:
             try:
                 listener(call)
             except Exception:  # the engine was called: whoever asked for it must hear so
-                log.exception("a listener of control calls failed", worker_id=worker.id, path=request.path)
+                log.exception("a listener of control calls failed", worker_id=call.worker.id, path=request.path)
+
+
+class _Round:
+    """One request on its way to some workers.
+
+    Calls are begun and their ends taken by plain calls: a fleet may answer all at once, and a task for each of its
+    engines would cost more than the calls do. Only large answers have one, since reading them takes a while.
+    """
+
+    __slots__ = (
+        "_caller",
+        "_done",
+        "_keeper",
+        "_outcomes",
+        "_readers",
+        "_reading",
+        "_request",
+        "_sent",
+        "_under_way",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        caller: ControlCaller,
+        workers: Sequence[Worker],
+        request: ControlRequest,
+        keeper: Keeper | None,
+        outcomes: list[Outcome],
+        readers: asyncio.TaskGroup,
+    ) -> None:
+        self._caller = caller
+        self._request = request
+        self._keeper = keeper
+        self._outcomes = outcomes
+        self._readers = readers
+        self._waiting: Iterator[Worker] = iter(workers)
+        self._under_way: dict[Worker, Pending] = {}
+        self._reading = 0
+        self._sent: dict[tuple[str, str | None], Outgoing] = {}
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Make all calls. Cancelling ends those under way, and begins no more."""
+        try:
+            self._begin_some()
+            await self._done
+        finally:
+            self._waiting = iter(())
+            for call in self._under_way.values():
+                call.cancel()
+
+    def _begin_some(self) -> None:
+        """Begin calls while there is room in the window; when all have ended, say so."""
+        window = self._caller.options.window
+        while len(self._under_way) + self._reading < window:
+            worker = next(self._waiting, None)
+            if worker is None:
+                break
+            self._begin(worker)
+        if not self._under_way and not self._reading and not self._done.done():
+            self._done.set_result(None)
+
+    def _begin(self, worker: Worker) -> None:
+        mode = worker.connection_mode
+        if mode != "http":
+            reason = f"worker `{worker.url}` speaks {mode}; control calls are for HTTP workers"
+            self._outcomes.append(_failed(worker, "unsupported_connection_mode", reason, connection_mode=mode))
+            return
+        try:
+            address = address_of(worker.base_url)
+        except ValueError as error:
+            self._came(_unanswered(worker, UpstreamError("call_upstream_request_error", str(error)), 0.0))
+            return
+        caller = self._caller
+        self._under_way[worker] = caller.network.begin(
+            worker.id,
+            address,
+            self._outgoing(worker),
+            _limits(caller.options, worker),
+            partial(self._ended, worker, time.perf_counter()),
+            http2=worker.http2,
+            tls=caller.tls_of(worker),
+        )
+
+    def _outgoing(self, worker: Worker) -> Outgoing:
+        """What a worker is sent, which is the same for most of a fleet."""
+        alike = _prefix(worker.base_url), worker.api_key
+        sent = self._sent.get(alike)
+        if sent is None:
+            sent = self._sent[alike] = outgoing(worker, self._request)
+        return sent
+
+    def _ended(self, worker: Worker, started_at: float, result: Captured | UpstreamError) -> None:
+        try:
+            took_secs = time.perf_counter() - started_at
+            del self._under_way[worker]
+            if isinstance(result, UpstreamError):
+                self._came(_unanswered(worker, result, took_secs))
+            elif len(result.body) <= LARGE_BYTES:
+                self._came(answered(worker, result, took_secs))
+            else:
+                self._reading += 1
+                self._readers.create_task(self._read(worker, result, took_secs))
+                return
+            self._begin_some()
+        except Exception as error:  # noqa: BLE001  the fan-out fails with it, and not the connection that calls this
+            if not self._done.done():
+                self._done.set_exception(error)
+
+    async def _read(self, worker: Worker, captured: Captured, took_secs: float) -> None:
+        """Wrap a large answer. That takes a while and a copy, so one is read and kept at a time, and everybody else has
+        a turn in between: a fan-out's answers may all be here at once.
+        """
+        async with self._caller.reading:
+            await asyncio.sleep(0)
+            outcome = answered(worker, captured, took_secs)
+            if self._keeper is not None:
+                outcome = replace(outcome, envelope=await self._keeper.keep(await outcome.text()))
+        self._reading -= 1
+        self._came(outcome)
+        self._begin_some()
+
+    def _came(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        self._caller.announce(outcome, self._request)
 
 
 def outgoing(worker: Worker, request: ControlRequest) -> Outgoing:
     """What one worker is sent: the request's own fields, and the worker's key if it has one."""
-    target = f"{urlsplit(worker.base_url).path}/{request.path}" + (f"?{request.query}" if request.query else "")
+    target = f"{_prefix(worker.base_url)}/{request.path}" + (f"?{request.query}" if request.query else "")
     fields = [(b"accept", b"*/*")]
     if worker.api_key:
         fields.append((b"authorization", b"Bearer " + worker.api_key.encode()))
     return Outgoing(request.method, target, [*fields, *request.fields], request.body)
 
 
-def _connect_timeout_secs(worker: Worker) -> float:
-    own = worker.spec.http_pool.connect_timeout_secs if worker.spec is not None else None
-    return own or CONNECT_TIMEOUT_SECS
+@lru_cache(4096)
+def _prefix(base_url: str) -> str:
+    """The path that an engine's routes stand behind."""
+    return urlsplit(base_url).path
 
 
-def _unanswered(worker: Worker, error: UpstreamError) -> Failed:
+def _limits(options: ControlOptions, worker: Worker) -> CallLimits:
+    """What a call to a worker may take; its own settings for connections hold."""
+    connect_secs, keep_secs = CONNECT_TIMEOUT_SECS, KEEP_SECS
+    if worker.spec is not None:
+        own = worker.spec.http_pool
+        connect_secs = own.connect_timeout_secs or connect_secs
+        keep_secs = min(keep_secs, own.pool_idle_timeout_secs or keep_secs)
+        if own.pool_max_idle_per_host == 0:
+            keep_secs = 0.0
+    return _limits_of(options.timeout_secs, connect_secs, keep_secs)
+
+
+@lru_cache(256)
+def _limits_of(timeout_secs: float, connect_secs: float, keep_secs: float) -> CallLimits:
+    return CallLimits(timeout_secs, connect_secs, MAX_ANSWER_BYTES, keep_secs)
+
+
+def _unanswered(worker: Worker, error: UpstreamError, took_secs: float) -> Failed:
     if isinstance(error, UpstreamTimeout):
-        return _failed(worker, "upstream_timeout", f"upstream `{worker.url}` timed out: {error.message}")
-    return _failed(worker, "upstream_unreachable", f"upstream `{worker.url}` unreachable: {error.message}")
+        message = f"upstream `{worker.url}` timed out: {error.message}"
+        return _failed(worker, "upstream_timeout", message, took_secs)
+    return _failed(worker, "upstream_unreachable", f"upstream `{worker.url}` unreachable: {error.message}", took_secs)
 
 
-def _failed(worker: Worker, code: str, message: str, **context: str) -> Failed:
-    return Failed(worker, Refusal(code, message, **context))
-
-
-_RESULTS: Final[dict[str, Result]] = {"upstream_timeout": "timeout", "upstream_unreachable": "unreachable"}
-
-
-def _result(outcome: Outcome) -> Result:
-    if isinstance(outcome, Failed):
-        return _RESULTS[outcome.refusal.code]
-    return "ok" if outcome.good else "upstream_error"
+def _failed(worker: Worker, code: str, message: str, took_secs: float = 0.0, **context: str) -> Failed:
+    return Failed(worker, Refusal(code, message, **context), took_secs)

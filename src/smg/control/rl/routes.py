@@ -101,10 +101,12 @@ class _ControlPlane:
         self._registry = registry
         self._caller = caller
         self._accounts = accounts
+        self._snapshot = registry.snapshot
+        self._known = targets(self._snapshot.workers)
 
     def list_all(self, exchange: Exchange) -> None:
         """Every engine, by address."""
-        rows = [discovery_row(target) for target in targets(self._registry.snapshot.workers)]
+        rows = [discovery_row(target) for target in self._targets()]
         body = {"protocol_version": PROTOCOL_VERSION, "workers": rows, "total": len(rows)}
         exchange.answer(HTTPStatus.OK.value, msgspec.json.encode(body))
 
@@ -120,7 +122,7 @@ class _ControlPlane:
         worker = self._worker(exchange)
         exchange.worker = worker.url
         outcome = await self._caller.call(worker, request)
-        self._accounts.called_for(request.method, request.path, [outcome])
+        self._accounts.called(request.method, request.path, [outcome])
         if not isinstance(outcome, Answered):
             refusal = outcome.refusal
             named = {"worker_id": worker.id, "url": worker.url} | refusal.context
@@ -133,7 +135,7 @@ class _ControlPlane:
         text = selector_text(exchange.query)
         selector = selector_of(text)
         request = await _request(exchange, engine_path(exchange.params["path"]))
-        workers = selected(self._registry.snapshot.workers, selector)
+        workers = selected(self._targets(), selector)
         if not workers:
             self._accounts.nobody_matched(time.perf_counter() - started)
             raise Refusal("no_workers_match", f"no worker matches the selector `{text}`", selector=text)
@@ -145,7 +147,14 @@ class _ControlPlane:
                 self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
                 await _send(exchange, report)
         finally:
-            self._accounts.called_for(request.method, request.path, outcomes)
+            self._accounts.called(request.method, request.path, outcomes)
+
+    def _targets(self) -> list[Target]:
+        """All engines; they are the same until the registry has another snapshot."""
+        if self._registry.snapshot is not self._snapshot:
+            self._snapshot = self._registry.snapshot
+            self._known = targets(self._snapshot.workers)
+        return self._known
 
     def _worker(self, exchange: Exchange) -> Worker:
         worker_id = unquote(exchange.params["id"])
@@ -160,8 +169,9 @@ async def _send(exchange: Exchange, report: Report) -> None:
 
     A client that takes nothing for long is cut off.
     """
-    if not report.is_large:
-        exchange.answer(report.status, b"".join([piece async for piece in report.pieces()]))
+    whole = report.whole()
+    if whole is not None:
+        exchange.answer(report.status, whole)
         return
     exchange.start(report.status, b"application/json")
     try:

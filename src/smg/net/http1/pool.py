@@ -20,7 +20,7 @@ from smg.net.reply import Reply
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def trusted() -> ssl.SSLContext:
     """The system's certificates: read once, since that takes longer than many a call."""
     return ssl.create_default_context()
 
@@ -48,7 +48,7 @@ class Pool:
     def __init__(self, address: Address, options: PoolOptions, tls: ssl.SSLContext | None = None) -> None:
         self._address = address
         self._options = options
-        self._tls = tls or (_trusted() if address.tls else None)
+        self._tls = tls or (trusted() if address.tls else None)
         self._loop = asyncio.get_running_loop()
         self._idle: list[UpstreamConnection] = []
         self._all: set[UpstreamConnection] = set()

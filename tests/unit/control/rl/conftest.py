@@ -16,10 +16,16 @@ from smg.fleet.worker import Status, Worker
 from smg.net.capture import CallLimits, Captured, Outgoing
 from smg.telemetry.metrics import Metrics
 
+_ERRORS = {
+    "down": UpstreamError("call_upstream_connection_failed", "connection refused"),
+    "silent": UpstreamTimeout("call_upstream_timeout", "no answer within 5 s"),
+}
+
 
 class Sent(NamedTuple):
     """One call as the network would have it."""
 
+    key: str
     host: str
     request: Outgoing
     limits: CallLimits
@@ -37,12 +43,15 @@ class Engines:
         self.most_under_way = 0
         self.cancelled = 0
 
-    async def __call__(self, address, request, limits, *, http2, tls):
-        self.sent.append(Sent(address.host, request, limits, http2, tls))
+    def begin(self, key, address, request, limits, ended, *, http2, tls):
+        self.sent.append(Sent(key, address.host, request, limits, http2, tls))
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
+        return asyncio.ensure_future(self._call(address.host, ended))
+
+    async def _call(self, host, ended):
         try:
-            answer = self.answers.get(address.host, captured())
+            answer = self.answers.get(host, captured())
             if isinstance(answer, asyncio.Event):
                 await answer.wait()
                 answer = captured()
@@ -52,11 +61,7 @@ class Engines:
             raise
         finally:
             self.under_way -= 1
-        if answer == "down":
-            raise UpstreamError("call_upstream_connection_failed", "connection refused")
-        if answer == "silent":
-            raise UpstreamTimeout("call_upstream_timeout", "no answer within 5 s")
-        return answer
+        ended(_ERRORS[answer] if isinstance(answer, str) else answer)
 
     @property
     def called(self):
@@ -83,7 +88,7 @@ class Plane:
         self.metrics = Metrics()
         self.accounts = ControlAccounts(self.metrics)
         self.heard = []
-        self.caller = ControlCaller(ControlOptions(**options), self.accounts, send=self.engines)
+        self.caller = ControlCaller(ControlOptions(**options), self.engines)
         self.caller.subscribe(self.heard.append)
 
     def register(self, *names, **fields):

@@ -20,7 +20,7 @@ async def whole(report):
 @pytest.fixture
 def envelope(make_worker, captured, show):
     def of(*args, **options):
-        return show(answered(make_worker(), captured(*args, **options), 7).envelope)
+        return show(answered(make_worker(), captured(*args, **options), 0.0079).envelope)
 
     return of
 

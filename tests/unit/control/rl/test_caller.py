@@ -8,6 +8,7 @@ from smg.control.rl.answers import LARGE_BYTES, Answered, Failed
 from smg.control.rl.caller import ControlCaller, ControlOptions, ControlRequest, FinishedCall, outgoing
 from smg.control.rl.kept import Keeper
 from smg.fleet.spec import HttpPoolSpec, WorkerSpec
+from smg.net.calls import KEEP_SECS
 from smg.net.capture import Captured, Outgoing
 
 PAUSE = ControlRequest("POST", "pause", body=b"{}")
@@ -37,14 +38,12 @@ def test_the_key_is_the_workers_own(make_worker):
     assert b"authorization" not in dict(outgoing(make_worker(), PAUSE).fields)
 
 
-async def test_an_answer_is_wrapped_counted_and_announced(plane, captured):
+async def test_an_answer_is_wrapped_and_announced(plane, captured):
     (worker,) = plane.register("a")
     plane.engines.answers["a"] = captured(500)
     outcome = await plane.caller.call(worker, PAUSE)
     assert isinstance(outcome, Answered)
     assert (outcome.worker, outcome.status, outcome.good) == (worker, 500, False)
-    assert plane.samples(plane.metrics.rl_control_calls) == {("pause", "upstream_error"): 1}
-    assert plane.observed(plane.metrics.rl_control_call_duration_seconds) == {("pause",): 1}
     assert plane.heard == [FinishedCall(worker, "POST", "pause", b"{}", "upstream_error", 500)]
 
 
@@ -61,7 +60,6 @@ async def test_an_engine_that_does_not_answer_has_failed(plane, answer, code, re
     outcome = await plane.caller.call(worker, PAUSE)
     assert isinstance(outcome, Failed)
     assert (outcome.refusal.code, outcome.refusal.message) == (code, message)
-    assert plane.samples(plane.metrics.rl_control_calls) == {("pause", result): 1}
     assert plane.heard == [FinishedCall(worker, "POST", "pause", b"{}", result, None)]
     assert plane.engines.called == ["a"]
 
@@ -72,7 +70,6 @@ async def test_only_http_workers_are_called(plane, url, mode):
     outcome = await plane.caller.call(worker, PAUSE)
     assert (outcome.refusal.code, outcome.refusal.context) == ("unsupported_connection_mode", {"connection_mode": mode})
     assert plane.engines.called == []
-    assert plane.samples(plane.metrics.rl_control_calls) == {}
     assert plane.heard == []
 
 
@@ -90,6 +87,24 @@ async def test_the_workers_connection_settings_hold(new_plane, make_worker):
     assert {(limit.timeout_secs, limit.max_bytes) for limit in limits.values()} == {(77, 1 << 20)}
 
 
+@pytest.mark.parametrize(
+    ("own", "keep_secs"),
+    [
+        ({}, KEEP_SECS),
+        ({"pool_idle_timeout_secs": 60}, KEEP_SECS),
+        ({"pool_idle_timeout_secs": 0.5}, 0.5),
+        ({"pool_max_idle_per_host": 0}, 0),
+        ({"pool_max_idle_per_host": 5}, KEEP_SECS),
+    ],
+)
+async def test_a_worker_may_have_its_connections_kept_for_less_time_and_not_for_more(
+    plane, make_worker, own, keep_secs
+):
+    worker = make_worker("a", spec=WorkerSpec(url="http://a", http_pool=HttpPoolSpec(**own)))
+    await plane.caller.call(worker, PAUSE)
+    assert [(sent.key, sent.limits.keep_secs) for sent in plane.engines.sent] == [("a", keep_secs)]
+
+
 async def test_a_worker_may_have_certificates_of_its_own(plane, make_worker):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     worker = make_worker("a")
@@ -97,7 +112,7 @@ async def test_a_worker_may_have_certificates_of_its_own(plane, make_worker):
     def tls_of(asked):
         return context if asked is worker else None
 
-    caller = ControlCaller(ControlOptions(), plane.accounts, tls_of=tls_of, send=plane.engines)
+    caller = ControlCaller(ControlOptions(), plane.engines, tls_of=tls_of)
     await all_called(caller, [worker, make_worker("b")], PAUSE)
     assert [sent.tls for sent in plane.engines.sent] == [context, None]
 
@@ -105,6 +120,31 @@ async def test_a_worker_may_have_certificates_of_its_own(plane, make_worker):
 async def test_a_worker_is_spoken_to_in_its_protocol(plane, make_worker):
     await all_called(plane.caller, [make_worker("a", http2=True), make_worker("b")], PAUSE)
     assert [sent.http2 for sent in plane.engines.sent] == [True, False]
+
+
+async def test_workers_that_get_the_same_share_it(plane, make_worker):
+    alike = [make_worker(name, api_key="k") for name in "ab"]
+    others = [make_worker("c"), make_worker("d/base", api_key="k")]
+    await all_called(plane.caller, [*alike, *others], PAUSE)
+    first, second, *rest = [sent.request for sent in plane.engines.sent]
+    assert first is second
+    assert [request.target for request in rest] == ["/pause", "/base/pause"]
+    assert [(b"authorization", b"Bearer k") in request.fields for request in (first, *rest)] == [True, False, True]
+
+
+async def test_what_fails_in_the_gateway_fails_the_fan_out_and_ends_its_calls(new_plane, make_worker, monkeypatch):
+    plane = new_plane(window=3)
+    plane.engines.answers["b"] = asyncio.Event()
+
+    def fail(*_args):
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr("smg.control.rl.caller.answered", fail)
+    with pytest.raises(ExceptionGroup) as caught:
+        await all_called(plane.caller, [make_worker(name) for name in "abcd"], PAUSE)
+    assert [str(error) for error in caught.value.exceptions] == ["a fault of ours"]
+    await asyncio.sleep(0)
+    assert (plane.engines.under_way, plane.engines.called) == (0, ["a", "b", "c"])
 
 
 async def test_a_listener_that_fails_spoils_no_call(plane):
@@ -174,7 +214,8 @@ async def test_cancelling_ends_what_is_under_way_and_starts_nothing(new_plane, m
     plane = new_plane(window=2)
     workers = [make_worker(f"w{number}") for number in range(6)]
     plane.engines.answers.update({worker.id: asyncio.Event() for worker in workers[1:]})
-    running = asyncio.ensure_future(all_called(plane.caller, workers, PAUSE))
+    outcomes = []
+    running = asyncio.ensure_future(plane.caller.call_all(workers, PAUSE, None, outcomes))
     await eventually(lambda: plane.engines.called == ["w0", "w1", "w2"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -182,4 +223,4 @@ async def test_cancelling_ends_what_is_under_way_and_starts_nothing(new_plane, m
     assert (plane.engines.under_way, plane.engines.cancelled) == (0, 2)
     assert plane.engines.called == ["w0", "w1", "w2"]
     assert [call.worker.id for call in plane.heard] == ["w0"]
-    assert plane.samples(plane.metrics.rl_control_calls) == {("pause", "ok"): 1}
+    assert [outcome.worker.id for outcome in outcomes] == ["w0"]

@@ -136,13 +136,25 @@ async def test_a_fan_out_calls_whom_the_selector_matches(plane, ask):
     assert {sent.request.target for sent in plane.engines.sent} == {"/v1/op?x=1&y=2"}
 
 
+async def test_whom_a_fan_out_can_call_follows_the_fleet(plane, ask):
+    plane.register("a", runtime="sglang")
+    target = f"/engine/op?selector={ALL}"
+    assert list((await ask("POST", target)).json["results"]) == ["a"]
+    plane.register("b", runtime="sglang")
+    assert list((await ask("POST", target)).json["results"]) == ["a", "b"]
+    plane.registry.remove("a")
+    assert list((await ask("POST", target)).json["results"]) == ["b"]
+
+
 async def test_one_target_that_fails_makes_it_a_multi_status(plane, ask):
     plane.register("a", "b", runtime="sglang")
     plane.engines.answers["b"] = "down"
     answer = await ask("POST", f"/engine/op?selector={ALL}")
     assert (answer.status, answer.json["succeeded"]) == (207, 1)
     assert [row["worker_id"] for row in answer.json["failed"]] == ["b"]
+    plane.accounts.flush()
     assert plane.samples(plane.metrics.rl_fanout) == {("partial",): 1}
+    assert plane.samples(plane.metrics.rl_control_calls) == {("other", "ok"): 1, ("other", "unreachable"): 1}
 
 
 @pytest.mark.parametrize(
