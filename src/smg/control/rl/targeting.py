@@ -7,6 +7,7 @@ that could mean something else there. The query is the engine's and stays as it 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote, unquote_plus
 
@@ -17,6 +18,9 @@ MAX_SEGMENTS: Final = 4
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
 _DOTS: Final = frozenset({".", ".."})
 _SELECTOR: Final = "selector"
+_LONGEST_KEPT: Final = 256
+# A trainer means the same engines again and again.
+_known = lru_cache(256)(parse_selector)
 
 
 def engine_path(raw: str) -> str:
@@ -57,7 +61,7 @@ def selector_text(raw: str) -> str:
 def selector_of(text: str) -> Selector:
     """The selector that a text spells. Raises Refusal."""
     try:
-        return parse_selector(text)
+        return _known(text) if len(text) <= _LONGEST_KEPT else parse_selector(text)
     except SelectorError as error:
         raise Refusal("invalid_selector", str(error), offset=error.offset) from None
 
