@@ -150,6 +150,10 @@ _OF_ANTHROPIC: Final = (
     Parameter("anthropic-version", "header", "The version of the API, handed on to the worker."),
     Parameter("anthropic-beta", "header", "Features to try, handed on to the worker."),
 )
+_UNREAD: Final = (
+    "A body that is large, or any where nothing is tried again, may pass through unread; then the worker alone "
+    "judges it."
+)
 
 
 def _json(
@@ -290,10 +294,15 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         (*_PLACED, *_PAIRED),
         streams=True,
         says="The contract of the model's family applies besides: further refusals, defaults and rewrites. Members and "
-        "content parts that the gateway does not know reach the worker as they are.",
+        f"content parts that the gateway does not know reach the worker as they are. {_UNREAD}",
     ),
     ("POST", "/v1/completions"): _json(
-        "createCompletion", "Complete a text", CompletionRequest, (*_PLACED, *_PAIRED), streams=True
+        "createCompletion",
+        "Complete a text",
+        CompletionRequest,
+        (*_PLACED, *_PAIRED),
+        streams=True,
+        says=_UNREAD,
     ),
     ("POST", "/generate"): _json(
         "generate",
@@ -301,7 +310,7 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         GenerateRequest,
         (*_PLACED, *_PAIRED),
         streams=True,
-        says="The worker knows the members that are not listed here.",
+        says=f"The worker knows the members that are not listed here. {_UNREAD}",
     ),
     ("POST", "/v1/responses"): _spoken_by_some(
         "createResponse",
@@ -335,10 +344,14 @@ OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
         (_OWN_KEY, _OWN_GOOGLE_KEY),
     ),
     ("POST", "/v1/embeddings"): _json(
-        "createEmbedding", "Embed texts", EmbeddingRequest, (*_PLACED, "embeddings_not_supported")
+        "createEmbedding",
+        "Embed texts",
+        EmbeddingRequest,
+        (*_PLACED, "embeddings_not_supported"),
+        says=_UNREAD,
     ),
     ("POST", "/v1/classify"): _json(
-        "classify", "Classify texts", ClassifyRequest, (*_PLACED, "classify_not_supported")
+        "classify", "Classify texts", ClassifyRequest, (*_PLACED, "classify_not_supported"), says=_UNREAD
     ),
     ("POST", "/v1/rerank"): _json("rerank", "Rank documents by a query", RerankRequest, (*_PLACED, *_PAIRED)),
     ("POST", "/rerank"): _json("rerankUnversioned", "The same", RerankRequest, (*_PLACED, *_PAIRED)),

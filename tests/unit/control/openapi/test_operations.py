@@ -36,6 +36,11 @@ def test_a_body_is_described_as_the_type_that_it_is_decoded_into():
     assert described == kinds
 
 
+def test_a_route_whose_body_may_pass_through_unread_says_so():
+    saying = {key for key, operation in INFERENCE.items() if "may pass through unread" in operation.description}
+    assert saying == {(row.method, row.path) for row in ENDPOINTS if row.may_stream_body}
+
+
 def test_every_code_that_a_route_can_answer_with_is_one_of_a_route():
     named = {code for operation in ALL.values() for code in operation.codes}.union(*_CODES.values())
     named |= {"request_body_aborted", "request_body_stalled"}
