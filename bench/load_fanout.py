@@ -29,8 +29,8 @@ _TARGET = "/v1/rl/engine/{path}?selector=worker_type%3Dregular"
 _BODY = b"{}"
 _WARMUP = 5
 _LARGE_ROUNDS = 3
-_RESTED_ROUNDS = 4
-_REST_SECS = 1.5  # longer than control connections are kept
+_RESTED_ROUNDS = 3
+_REST_SECS = 3.5  # longer than control connections are kept
 _STREAMS_SETTLE_SECS = 1.0
 
 

@@ -29,7 +29,7 @@ from smg.telemetry.logs import get_logger
 
 log = get_logger("smg.net")
 
-KEEP_SECS = 1.0
+KEEP_SECS = 3.0
 """How long connections may be kept. Servers of engines keep idle ones for longer: uvicorn for five seconds."""
 MOST_KEPT = 2
 """Of one worker."""
