@@ -55,6 +55,8 @@ def _normalise(mapped: Mapping[str, str]) -> Callable[[Draft], None]:
 def _variables(draft: Draft) -> dict[str, Any]:
     """The variables of the chat template that say whether to think, those that are set."""
     sent = draft.nested("chat_template_kwargs")
+    if not sent:
+        return {}
     names = (*_TOGGLES, "reasoning_effort")
     return {name: msgspec.json.decode(sent[name]) for name in names if name in sent and bytes(sent[name]) != _NULL}
 

@@ -13,7 +13,15 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from smg.protocol.profiles.profile import Draft, Profile, Segments, forbids_adaptive, is_close, starts_with
+from smg.protocol.profiles.profile import (
+    Draft,
+    Profile,
+    Segments,
+    forbids_adaptive,
+    is_close,
+    spelled,
+    starts_with,
+)
 from smg.protocol.requests import ABSENT, ChatRequest, ToolDeclaration
 
 _MARKERS = ("kimi", "moonshot")
@@ -26,6 +34,7 @@ _LONGEST_NAME_CHARS = 256
 _K3_TEMPERATURES = (0.0, 0.6, 1.0)
 _K3_EFFORTS = ("low", "high", "max")
 _K3_DEFAULTS = {"temperature": 1.0, "top_p": 0.95, "presence_penalty": 0, "frequency_penalty": 0, "n": 1}
+_K3_SPELLED = spelled(_K3_DEFAULTS)
 
 
 def of(segments: Segments) -> Profile | None:
@@ -131,9 +140,7 @@ def _is_name(name: str) -> bool:
 
 def _normalise_k3(draft: Draft) -> None:
     _normalise(draft)
-    for name, value in _K3_DEFAULTS.items():
-        if getattr(draft.request, name) is None:
-            draft.set(name, value)
+    draft.fill(_K3_SPELLED)
 
 
 def _violations_k3(draft: Draft) -> list[str]:

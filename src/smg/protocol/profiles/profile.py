@@ -56,10 +56,20 @@ class Draft:
         """Give a member a value, whether it was there or not."""
         self.edits[name] = msgspec.json.encode(value)
 
+    def fill(self, defaults: Mapping[str, bytes]) -> None:
+        """Give the members that are not set these values, which are `spelled`."""
+        request, edits = self.request, self.edits
+        for name, text in defaults.items():
+            if getattr(request, name) is None:
+                edits[name] = text
+
     def set_nested(self, name: str, inner: str, value: Any) -> None:
         """Give a member of an object in the body a value; the object is made if it is not there."""
         held = self._text(name)
-        self.edits[name] = edit(b"{}" if held == _NULL else held, {inner: msgspec.json.encode(value)})
+        if held == _NULL:
+            self.edits[name] = msgspec.json.encode({inner: value})
+        else:
+            self.edits[name] = edit(held, {inner: msgspec.json.encode(value)})
 
     def drop(self, name: str) -> None:
         """Take a member out of the body."""
@@ -84,6 +94,11 @@ class Profile:
     normalise: Callable[[Draft], None]
     violations: Callable[[Draft], list[str]]
     takes_message_tools: bool = False
+
+
+def spelled(values: Mapping[str, Any]) -> dict[str, bytes]:
+    """Values as JSON, which constants need be made into only once."""
+    return {name: msgspec.json.encode(value) for name, value in values.items()}
 
 
 def starts_with(segments: Segments, markers: tuple[str, ...]) -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from smg.protocol.profiles.profile import Draft, Profile, Segments, forbids_adaptive, starts_with
+from smg.protocol.profiles.profile import Draft, Profile, Segments, forbids_adaptive, spelled, starts_with
 from smg.protocol.requests import ABSENT, ChatRequest
 
 _MARKERS = ("glm", "zai", "z-ai")
 _GLM_53_MARKERS = ("glm-5.3", "glm5.3", "glm_5.3", "glm-5-3", "glm5-3")
 _WITH_DEFAULTS = re.compile(r"glm[-_]?(?:5|4[.-][67])(?!\d)")
-_DEFAULTS = {"temperature": 1.0, "top_p": 0.95}
+_DEFAULTS = spelled({"temperature": 1.0, "top_p": 0.95})
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _EFFORTS_53 = ("low", "high", "max")
 
@@ -42,9 +42,7 @@ def _normalise(draft: Draft) -> None:
 
 def _normalise_with_defaults(draft: Draft) -> None:
     _normalise(draft)
-    for name, value in _DEFAULTS.items():
-        if getattr(draft.request, name) is None:
-            draft.set(name, value)
+    draft.fill(_DEFAULTS)
 
 
 def _violations(efforts: tuple[str, ...], *, always_thinks: bool) -> Callable[[Draft], list[str]]:
@@ -72,7 +70,7 @@ def _tools_and_parts(request: ChatRequest) -> Iterator[str]:
         yield "invalid tools: only tools of type function are supported for this model"
     for index, message in enumerate(request.messages):
         content = message.content
-        if isinstance(content, list) and any(getattr(part, "type", None) == "file_url" for part in content):
+        if type(content) is list and any(getattr(part, "type", None) == "file_url" for part in content):
             yield f"invalid messages[{index}].content: file_url parts are not supported, files are not fetched"
 
 
