@@ -5,6 +5,7 @@ all its turns, the same user begins another one, which no gateway has seen.
 """
 
 import itertools
+import json
 from collections.abc import Iterator
 
 from bench import wire
@@ -44,3 +45,27 @@ def _turn(port: int, user: int, prefix_bytes: int, turn: int) -> tuple[bytes, by
         messages.append({"role": "user", "content": _QUESTION % (past + 1)})
     before, _, after = wire.chat_request(port, wire.chat_body(messages=messages)).partition(_SESSION)
     return before, after
+
+
+# --- a conversation of an agent, for a model of each profile
+
+PROFILES = {
+    "baseline": "gpt-5",
+    "kimi": "kimi-k2",
+    "kimi_k3": "kimi-k3",
+    "minimax": "minimax-m2",
+    "zai": "glm-4.7",
+    "glm_53": "glm-5.3",
+    "deepseek_v4": "deepseek-v4-pro",
+    "deepseek_v41": "deepseek-v4.1-flash",
+}
+_TURN = "One of the turns of a conversation that has been going on for a while. "
+
+
+def agent_chat(model: str, size: int) -> bytes:
+    """A request of about that size: many turns, and tools."""
+    turn = _TURN * 14
+    messages = [{"role": ("user", "assistant")[n % 2], "content": turn} for n in range(size // len(turn))]
+    tools = [{"type": "function", "function": {"name": f"tool_{n}", "description": _TURN}} for n in range(4)]
+    body = {"model": model, "messages": [*messages, {"role": "user", "content": "And?"}], "tools": tools}
+    return json.dumps({**body, "stream": False, "max_tokens": 100}).encode()

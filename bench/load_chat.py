@@ -126,6 +126,9 @@ def _requests(args: argparse.Namespace, connection: int) -> Iterator[bytes]:
     if args.conversations:
         users = range(connection, args.conversations, args.connections)
         return conversations.taking_turns(args.port, users, args.prompt_bytes)
+    if args.model:
+        body = conversations.agent_chat(args.model, args.prompt_bytes)
+        return itertools.repeat(wire.chat_request(args.port, body))
     body = wire.chat_body(prompt_bytes=args.prompt_bytes, seed=connection)
     return itertools.repeat(wire.chat_request(args.port, body))
 
@@ -154,6 +157,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=0, help="stop after so many requests (default: by time)")
     parser.add_argument("--prompt-bytes", type=int, default=0, help="of a message, or of a beginning that is shared")
     parser.add_argument("--conversations", type=int, default=0)
+    parser.add_argument("--model", default="", help="ask this one, in the words of an agent")
     try:
         print(json.dumps(uvloop.run(run(parser.parse_args()))))
     except (RuntimeError, OSError) as error:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from bench.conversations import PROFILES
 from bench.gateways import Gateway, Side
 from bench.processes import ChildFailedError, read_json_line
 from bench.stage import GRACE_SECS, Fleet, Stage, Workers
@@ -52,22 +53,28 @@ def chat(connections: int, prompt_bytes: int = 0) -> Run:
     return run
 
 
-def chat_shares(connections: int, prompt_bytes: int, module: str) -> Run:
-    """What parts of a chat cost, which a module measures by itself, as shares of the processor time of a request."""
+def settled_chats(connections: int, kilobytes: int) -> Run:
+    """What bringing a chat into its form costs by profile, as a share of the processor time of that very request."""
 
     @played
     def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
-        whole = stage.run_load(
-            "bench.load_chat",
-            gateway=gateway,
-            workers=workers,
-            seconds=stage.settings.seconds,
-            connections=connections,
-            prompt_bytes=prompt_bytes,
-        )["cpu_us"]
-        child = stage.start_module(module, "--json", core=stage.settings.gateway_core, kilobytes=prompt_bytes // 1024)
-        parts = stage.children.finish(child, GRACE_SECS)
-        return {"cpu_us": whole} | {f"{name.removesuffix('_us')}_share": us / whole for name, us in parts.items()}
+        core = stage.settings.gateway_core
+        alone = stage.children.finish(
+            stage.start_module("bench.settling", "--json", core=core, kilobytes=kilobytes), GRACE_SECS
+        )
+        shares = {}
+        for name, model in PROFILES.items():
+            whole = stage.run_load(
+                "bench.load_chat",
+                gateway=gateway,
+                workers=workers,
+                seconds=stage.settings.seconds / 2,
+                connections=connections,
+                prompt_bytes=kilobytes * 1024,
+                model=model,
+            )
+            shares[f"{name}_share"] = alone[f"{name}_us"] / whole["cpu_us"]
+        return shares
 
     return run
 

@@ -11,6 +11,7 @@ import json
 import sys
 import time
 
+from bench.conversations import PROFILES, agent_chat
 from bench.report import aligned
 from smg.protocol.body import edit
 from smg.protocol.contracts import settle
@@ -19,18 +20,6 @@ from smg.protocol.requests import ChatRequest
 
 BATCHES = 5
 KIB = 1024
-_TURN = "One of the turns of a conversation that has been going on for a while. "
-# A model of each profile.
-MODELS = {
-    "baseline": "gpt-5",
-    "kimi": "kimi-k2",
-    "kimi_k3": "kimi-k3",
-    "minimax": "minimax-m2",
-    "zai": "glm-4.7",
-    "glm_53": "glm-5.3",
-    "deepseek_v4": "deepseek-v4-pro",
-    "deepseek_v41": "deepseek-v4.1-flash",
-}
 
 
 def main() -> int:
@@ -39,21 +28,14 @@ def main() -> int:
     parser.add_argument("--kilobytes", type=int, default=32, help="size of the conversation (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print one object")
     args = parser.parse_args()
-    costs = {name: settling_us(chat(model, args.kilobytes * KIB), args.seconds) for name, model in MODELS.items()}
+    costs = {
+        name: settling_us(agent_chat(model, args.kilobytes * KIB), args.seconds) for name, model in PROFILES.items()
+    }
     if args.json:
         print(json.dumps({f"{name}_us": us for name, us in costs.items()}))
     else:
         print(aligned([("profile", "cost"), *((name, f"{us:.1f} µs") for name, us in costs.items())]))
     return 0
-
-
-def chat(model: str, size: int) -> bytes:
-    """A conversation of about that size, with tools, as agents have them."""
-    turn = _TURN * 14
-    messages = [{"role": ("user", "assistant")[n % 2], "content": turn} for n in range(size // len(turn))]
-    tools = [{"type": "function", "function": {"name": f"tool_{n}", "description": _TURN}} for n in range(4)]
-    body = {"model": model, "messages": [*messages, {"role": "user", "content": "And?"}], "tools": tools}
-    return json.dumps({**body, "stream": True, "max_tokens": 100}).encode()
 
 
 def settling_us(body: bytes, seconds: float) -> float:

@@ -36,11 +36,14 @@ class Fleet:
     flags: dict[str, float] = field(default_factory=dict)
 
 
-def fake_workers(*, count: int = 2, chunks: int = 200, interval_ms: float = 10.0, control_ms: float = 0.0) -> Fleet:
+def fake_workers(
+    *, count: int = 2, chunks: int = 200, interval_ms: float = 10.0, control_ms: float = 0.0, anonymous: int = 0
+) -> Fleet:
     """Workers that answer with ready-made bytes: streams of `chunks` events, one every `interval_ms`; control calls
-    after `control_ms`.
+    after `control_ms`. If they are `anonymous`, they say nothing of themselves, and so serve every model.
     """
     flags = {"count": count, "chunks": chunks, "interval_ms": interval_ms, "control_ms": control_ms}
+    flags["anonymous"] = anonymous
     return Fleet("bench.workers", flags)
 
 

@@ -84,8 +84,9 @@ STREAM_END = chunk(_event({}, "stop")) + chunk(b"data: [DONE]\n\n") + LAST_CHUNK
 
 NOT_FOUND = answer(b'{"detail":"Not Found"}', "404 Not Found")
 # What a registering gateway asks a worker; every other path answers 404, as an engine without the route does.
+HEALTH_ANSWERS = {b"/health": answer(b"{}")}
 PROBE_ANSWERS = {
-    b"/health": answer(b"{}"),
+    **HEALTH_ANSWERS,
     b"/v1/models": answer(
         _json(
             {

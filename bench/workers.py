@@ -30,6 +30,7 @@ class Pace:
     chunks: int
     interval_secs: float
     control_secs: float = 0.0
+    anonymous: bool = False
     open_streams: int = 0
 
 
@@ -112,7 +113,8 @@ class WorkerProtocol(asyncio.Protocol):
         elif path == _OPEN_STREAMS_PATH:
             self._transport.write(wire.answer(json.dumps(self._pace.open_streams).encode()))
         else:
-            self._transport.write(wire.PROBE_ANSWERS.get(path.split(b"?")[0], wire.NOT_FOUND))
+            known = wire.HEALTH_ANSWERS if self._pace.anonymous else wire.PROBE_ANSWERS
+            self._transport.write(known.get(path.split(b"?")[0], wire.NOT_FOUND))
 
     def _begin_stream(self) -> None:
         self._pace.open_streams += 1
@@ -157,8 +159,14 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=200)
     parser.add_argument("--interval-ms", type=float, default=10.0)
     parser.add_argument("--control-ms", type=float, default=0.0)
+    parser.add_argument("--anonymous", type=int, default=0)
     args = parser.parse_args()
-    uvloop.run(serve(args.count, Pace(args.chunks, args.interval_ms / 1000, args.control_ms / 1000)))
+    uvloop.run(
+        serve(
+            args.count,
+            Pace(args.chunks, args.interval_ms / 1000, args.control_ms / 1000, anonymous=bool(args.anonymous)),
+        )
+    )
 
 
 if __name__ == "__main__":
