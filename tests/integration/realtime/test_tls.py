@@ -20,9 +20,9 @@ def certificate(tmp_path_factory):
 async def speaker(stage, certificate, monkeypatch):
     """An engine with a certificate that the gateway trusts."""
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[1]))
-    pool._trusted.cache_clear()
+    pool.trusted.cache_clear()
     yield await stage.speaker(tls=server_context(*certificate))
-    pool._trusted.cache_clear()
+    pool.trusted.cache_clear()
 
 
 async def test_bytes_pass_as_they_are(stage, speaker):
