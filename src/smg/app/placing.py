@@ -26,6 +26,7 @@ from smg.fleet.spec import WorkerSpec
 from smg.fleet.sticky import AssignmentMode, StickyOptions, StickySessions
 from smg.fleet.worker import WorkerType
 from smg.services.inspection import inherited_key
+from smg.serving.endpoints.forwarded import SPOKEN_BY_SOME
 from smg.telemetry.logs import get_logger
 from smg.telemetry.metrics import Metrics
 
@@ -92,7 +93,7 @@ def placing_of(settings: Settings, registry: Registry, metrics: Metrics, now: Cl
     placer: Selector | PairSelector
     by_api: dict[str, Selector | PairSelector] = {
         api: select(filters=(speaks(api), available), incapable=(f"{api}_not_supported",))
-        for api in ("responses", "messages", "count_tokens", "interactions")
+        for api in [endpoint.name for endpoint in SPOKEN_BY_SOME]
     }
     if settings.pd_disaggregation:
         by_type |= {leg: policies(name or settings.policy, leg) for leg, name in _legs(settings)}

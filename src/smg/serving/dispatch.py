@@ -26,8 +26,6 @@ from smg.serving.call import Call
 from smg.serving.relay import is_stream, relay_stream, relay_whole
 from smg.serving.verdicts import Verdicts
 
-SWITCHING_PROTOCOLS = 101
-
 
 @dataclass(slots=True)
 class Attempts:
@@ -130,7 +128,7 @@ class Dispatcher:
         exchange.worker = worker.url
         reply = await self._upstream.send(placement, call, exchange)
         try:
-            if call.session is not None and reply.status == SWITCHING_PROTOCOLS:
+            if call.session is not None and call.session.is_granted:
                 self._record(call, worker, reply.status)  # what follows is between the two ends
                 await call.session.relay(exchange, routed_line)
                 return True

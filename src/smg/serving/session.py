@@ -19,7 +19,12 @@ class Session:
         self._lines = b""
         self._connection: UpstreamConnection | None = None
 
-    def granted(self, lines: bytes, connection: UpstreamConnection) -> None:
+    @property
+    def is_granted(self) -> bool:
+        """Whether a worker has."""
+        return self._connection is not None
+
+    def grant(self, lines: bytes, connection: UpstreamConnection) -> None:
         """A worker grants it on this connection; `lines` are those of the answer to the client."""
         self._lines = lines
         self._connection = connection

@@ -13,10 +13,15 @@ from typing import Protocol, cast
 from smg.errors import UpstreamError
 from smg.net.capture import Captured
 from smg.net.http1.client import LostBeforeAnswer
-from smg.net.http1.codec import MAX_HEAD_BYTES, ChunkedDecoder, ProtocolError, ResponseHead, parse_response_head
+from smg.net.http1.codec import (
+    FINAL,
+    SWITCHING_PROTOCOLS,
+    ChunkedDecoder,
+    ProtocolError,
+    ResponseHead,
+    split_response,
+)
 
-_INTERIM = 200
-_SWITCHING_PROTOCOLS = 101
 _BODYLESS = frozenset({204, 304})
 _UNTIL_CLOSE = -1
 
@@ -138,20 +143,14 @@ class CallConnection(asyncio.Protocol):
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
-        while True:
-            end = data.find(b"\r\n\r\n")
-            if end < 0 or end > MAX_HEAD_BYTES:
-                if len(data) > MAX_HEAD_BYTES:
-                    raise ProtocolError("head too large")
-                self._buffer = data
+        while found := split_response(data):
+            head, data = found
+            if head.status >= FINAL:
+                self._begin_body(head, data)
                 return
-            head = parse_response_head(data[:end])
-            data = data[end + 4 :]
-            if head.status >= _INTERIM:
-                break
-            if head.status == _SWITCHING_PROTOCOLS:
+            if head.status == SWITCHING_PROTOCOLS:
                 raise ProtocolError("it switches protocols unasked")
-        self._begin_body(head, data)
+        self._buffer = data
 
     def _begin_body(self, head: ResponseHead, data: bytes) -> None:
         length = head.content_length

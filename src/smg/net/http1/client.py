@@ -16,17 +16,16 @@ from typing import Protocol, cast
 from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
 from smg.net.body import Upload
 from smg.net.http1.codec import (
-    MAX_HEAD_BYTES,
+    FINAL,
+    SWITCHING_PROTOCOLS,
     ChunkedDecoder,
     ProtocolError,
     ResponseHead,
-    parse_response_head,
+    split_response,
     whole_chunks_size,
 )
 from smg.net.reply import Reply
 
-_INTERIM = 200
-_SWITCHING_PROTOCOLS = 101
 _BODYLESS = frozenset({204, 304})
 
 
@@ -135,7 +134,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._may_switch = True
         reply = await self.send(request, deadline)
         self._may_switch = False
-        if reply.status == _SWITCHING_PROTOCOLS:
+        if reply.status == SWITCHING_PROTOCOLS:
             self._switched = reply
         return reply
 
@@ -230,23 +229,15 @@ class UpstreamConnection(asyncio.Protocol):
         if self._buffer:
             data = self._buffer + data
             self._buffer = b""
-        while True:
-            end = data.find(b"\r\n\r\n")
-            if end < 0 or end > MAX_HEAD_BYTES:
-                if len(data) > MAX_HEAD_BYTES:
-                    raise ProtocolError("head too large")
-                self._buffer = data
+        while found := split_response(data):
+            head, data = found
+            if head.status == SWITCHING_PROTOCOLS and not self._may_switch:
+                raise ProtocolError("it switches protocols unasked")
+            if head.status >= FINAL or head.status == SWITCHING_PROTOCOLS:
+                self._begin_reply(head, data)
                 return
-            head = parse_response_head(data[:end])
-            data = data[end + 4 :]
-            if head.status >= _INTERIM:
-                break
-            if head.status == _SWITCHING_PROTOCOLS:
-                if not self._may_switch:
-                    raise ProtocolError("it switches protocols unasked")
-                break
             self.reused = False  # the worker has the request: it must not be sent once more
-        self._begin_reply(head, data)
+        self._buffer = data
 
     def _begin_reply(self, head: ResponseHead, data: bytes) -> None:
         waiter = self._waiter
@@ -258,7 +249,7 @@ class UpstreamConnection(asyncio.Protocol):
         reply = self._reply = Reply(head, self)
         waiter.set_result(reply)
         length = head.content_length
-        if head.status == _SWITCHING_PROTOCOLS:  # whatever its head says of a body (RFC 9112 section 6.3)
+        if head.status == SWITCHING_PROTOCOLS:  # whatever its head says of a body (RFC 9112 section 6.3)
             length, head.chunked = None, False
         if head.status in _BODYLESS:
             self._left = length = 0

@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
+SWITCHING_PROTOCOLS = 101
+FINAL = 200  # the lowest status of an answer that no other follows
 MAX_TARGET_BYTES = 16 * 1024
 MAX_CHUNK_LINE_BYTES = 4096
 MAX_TRAILER_BYTES = 16 * 1024
@@ -173,6 +175,16 @@ def parse_response_head(head: bytes) -> ResponseHead:
     del lines[0]
     fields = [known.get(line) or _field(line) for line in lines]
     return ResponseHead(status, fields, http10=http10)
+
+
+def split_response(data: bytes) -> tuple[ResponseHead, bytes] | None:
+    """The head at the front of what a worker sent, and the bytes behind it; None while it is not whole."""
+    end = data.find(b"\r\n\r\n")
+    if end < 0 or end > MAX_HEAD_BYTES:
+        if len(data) > MAX_HEAD_BYTES:
+            raise ProtocolError("head too large")
+        return None
+    return parse_response_head(data[:end]), data[end + 4 :]
 
 
 def _request_line(line: bytes) -> tuple[str, str, str, bool]:

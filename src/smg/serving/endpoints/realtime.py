@@ -6,6 +6,7 @@ From then on the exchange is a tunnel (`net/tunnel.py`), which holds the permit 
 
 from __future__ import annotations
 
+from smg.fleet.realtime import POLICY_NAME
 from smg.net.exchange import Exchange
 from smg.net.tunnel import Tunnels
 from smg.protocol.failures import FormFailure
@@ -19,7 +20,7 @@ from smg.serving.session import Session
 
 _TEXT = b"text/plain; charset=utf-8"
 
-ENDPOINTS = (Endpoint("realtime", "/v1/realtime", Request, method="GET", mode="websocket", policy="least_in_flight"),)
+ENDPOINTS = (Endpoint("realtime", "/v1/realtime", Request, method="GET", mode="websocket", policy=POLICY_NAME),)
 
 
 class SessionEndpoint:

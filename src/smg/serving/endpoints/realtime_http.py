@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from smg.errors import GatewayError
+from smg.fleet.realtime import POLICY_NAME
 from smg.net.body import too_large
 from smg.net.exchange import Exchange
 from smg.protocol.failures import FormFailure, ParseFailure
@@ -40,15 +41,18 @@ MAX_CALL_BYTES = 10 * 1024 * 1024
 # A parser in Python takes milliseconds for so many bytes made to look like boundaries; others get their turn.
 SLICE_BYTES = 32 * 1024
 _FORM_TYPE = b"multipart/form-data"
-_POLICY = "least_in_flight"
 
 
 CREATING: tuple[Endpoint, ...] = (
-    Endpoint("realtime_sessions", "/v1/realtime/sessions", RealtimeSessionRequest, policy=_POLICY),
-    Endpoint("realtime_client_secrets", "/v1/realtime/client_secrets", ClientSecretRequest, policy=_POLICY),
-    Endpoint("realtime_transcription", "/v1/realtime/transcription_sessions", RealtimeSessionRequest, policy=_POLICY),
+    Endpoint("realtime_sessions", "/v1/realtime/sessions", RealtimeSessionRequest, policy=POLICY_NAME),
+    Endpoint("realtime_client_secrets", "/v1/realtime/client_secrets", ClientSecretRequest, policy=POLICY_NAME),
+    Endpoint(
+        "realtime_transcription", "/v1/realtime/transcription_sessions", RealtimeSessionRequest, policy=POLICY_NAME
+    ),
 )
-CALLING: tuple[Endpoint, ...] = (Endpoint("realtime", "/v1/realtime/calls", Request, mode="webrtc", policy=_POLICY),)
+CALLING: tuple[Endpoint, ...] = (
+    Endpoint("realtime", "/v1/realtime/calls", Request, mode="webrtc", policy=POLICY_NAME),
+)
 
 
 class _Place(NamedTuple):

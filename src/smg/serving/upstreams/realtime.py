@@ -13,14 +13,13 @@ from smg.errors import Unauthorized, UpstreamError, UpstreamTimeout
 from smg.fleet.placement import Placement
 from smg.fleet.worker import Worker
 from smg.net.exchange import Exchange
+from smg.net.http1.codec import SWITCHING_PROTOCOLS
 from smg.net.reply import Reply
 from smg.protocol.realtime import with_model
 from smg.protocol.websocket import NoHandshake, answer_lines, key_of, request_lines
 from smg.serving.call import Call
 from smg.serving.session import Session
 from smg.serving.upstreams.http import HttpUpstream, Link
-
-SWITCHING_PROTOCOLS = 101
 
 # From the first packet to the worker until its answer.
 HANDSHAKE_SECS = 10.0
@@ -62,7 +61,7 @@ class RealtimeUpstream:
         connection, reply = await link.pool.upgrade(b"".join(parts), self._loop.time() + HANDSHAKE_SECS)
         if reply.status == SWITCHING_PROTOCOLS:
             try:
-                session.granted(answer_lines(session.offer, key, reply.head.fields), connection)
+                session.grant(answer_lines(session.offer, key, reply.head.fields), connection)
             except NoHandshake as error:
                 reply.close()
                 message = f"the worker's answer is no handshake: {error.reason}"
