@@ -1,11 +1,12 @@
 """Routes: which handler answers which method and path, and in which group of filters.
 
-Lookup of a fixed path is one dict access; templates such as `/workers/{id}` are tried after that, segment by segment.
+Lookup of a fixed path is one dict access; templates such as `/workers/{id}` are tried after that, all by one pattern.
 A template may end in `{*name}`, which stands for the rest of the path, whatever it is.
 """
 
 from __future__ import annotations
 
+import re
 from asyncio import iscoroutinefunction
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
@@ -46,7 +47,6 @@ class RouteTable:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self._fixed: dict[str, dict[str, Route]] = {}
-        self._templates: list[tuple[list[str], dict[str, Route]]] = []
         by_template: dict[str, dict[str, Route]] = {}
         for route in (r._replace(waits=iscoroutinefunction(r.handler)) for r in routes):
             table = by_template if "{" in route.path else self._fixed
@@ -56,41 +56,51 @@ class RouteTable:
             methods[route.method] = route
             if route.method == "GET":
                 methods.setdefault("HEAD", route)
+        # One pattern for all templates. Each is a group with its parameters as groups in it, known by its number.
+        self._templates: dict[int, _Template] = {}
+        patterns = []
+        number = 1
         for path, methods in by_template.items():
-            self._templates.append((path.split("/"), methods))
+            template = self._templates[number] = _Template(methods, _names(path))
+            number += 1 + len(template.names)
+            patterns.append(_pattern(path))
+        self._any_template = re.compile("|".join(patterns), re.DOTALL)
 
     def methods(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:
         """The routes at a path by method (HEAD is served by GET), and what the template matched; empty if unknown."""
         found = self._fixed.get(path)
         if found is not None:
             return found, {}
-        segments = path.split("/")
-        for template, methods in self._templates:
-            params = _match(template, segments)
-            if params is not None:
-                return methods, params
-        return {}, {}
+        match = self._any_template.fullmatch(path)
+        if match is None or match.lastindex is None:
+            return {}, {}
+        template = self._templates[match.lastindex]  # the group that ended last, which is the outer one
+        values = match.groups()[match.lastindex :]
+        return template.methods, dict(zip(template.names, values, strict=False))
 
     def __iter__(self) -> Iterator[Route]:
-        for methods in [*self._fixed.values(), *(m for _, m in self._templates)]:
+        for methods in [*self._fixed.values(), *(template.methods for template in self._templates.values())]:
             yield from (route for method, route in methods.items() if method == route.method)
 
 
-def _match(template: list[str], segments: list[str]) -> dict[str, str] | None:
-    params = {}
-    if template[-1].startswith("{*"):
-        last = len(template) - 1
-        if len(segments) <= last:
-            return None
-        params[template[last][2:-1]] = "/".join(segments[last:])
-        template, segments = template[:last], segments[:last]
-    if len(template) != len(segments):
-        return None
-    for expected, segment in zip(template, segments, strict=True):
-        if expected.startswith("{"):
-            if not segment:
-                return None
-            params[expected[1:-1]] = segment
-        elif expected != segment:
-            return None
-    return params
+class _Template(NamedTuple):
+    """The routes at a path with parameters, and how these are called."""
+
+    methods: dict[str, Route]
+    names: tuple[str, ...]
+
+
+def _names(path: str) -> tuple[str, ...]:
+    """The parameters of a template."""
+    return tuple([segment.strip("{*}") for segment in path.split("/") if segment.startswith("{")])
+
+
+def _pattern(path: str) -> str:
+    """A template as a group of a pattern, with a group for each of its parameters: a segment, or the rest."""
+    return f"({'/'.join(map(_segment_pattern, path.split('/')))})"
+
+
+def _segment_pattern(segment: str) -> str:
+    if segment.startswith("{*"):
+        return "(.*)"
+    return "([^/]+)" if segment.startswith("{") else re.escape(segment)

@@ -79,6 +79,26 @@ def test_an_unknown_path_has_no_methods(path):
     assert TABLE.methods(path) == ({}, {})
 
 
+@pytest.mark.parametrize("path", ["/v1.0/a", "/v1x0/a", "/(a)/b+", "/a\n/rest\nof/it"])
+def test_templates_mean_what_they_say(path):
+    table = RouteTable(
+        [
+            Route("GET", "/v1.0/{id}", plain),
+            Route("GET", "/(a)/b+/{id}", plain),
+            Route("GET", "/(a)/{id}", plain),
+            Route("GET", "/{first}/{*rest}", plain),
+        ]
+    )
+    found, params = table.methods(path)
+    expected = {
+        "/v1.0/a": ("/v1.0/{id}", {"id": "a"}),
+        "/v1x0/a": ("/{first}/{*rest}", {"first": "v1x0", "rest": "a"}),
+        "/(a)/b+": ("/(a)/{id}", {"id": "b+"}),
+        "/a\n/rest\nof/it": ("/{first}/{*rest}", {"first": "a\n", "rest": "rest\nof/it"}),
+    }
+    assert (found["GET"].path, params) == expected[path]
+
+
 def test_the_table_knows_who_waits():
     assert TABLE.methods("/health")[0]["POST"].waits
     assert not TABLE.methods("/health")[0]["GET"].waits
