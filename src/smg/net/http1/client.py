@@ -53,6 +53,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_buffer",
         "_decoder",
         "_held",
+        "_keep",
         "_left",
         "_loop",
         "_may_switch",
@@ -85,6 +86,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._decoder: ChunkedDecoder | None = None
         self._left = 0
         self._held = False
+        self._keep = False
         self._writable = True
         self._may_switch = False
         self._switched: Reply | None = None
@@ -248,21 +250,22 @@ class UpstreamConnection(asyncio.Protocol):
             return
         reply = self._reply = Reply(head, self)
         waiter.set_result(reply)
-        length = head.content_length
+        length, chunked = head.content_length, head.chunked
         if head.status == SWITCHING_PROTOCOLS:  # whatever its head says of a body (RFC 9112 section 6.3)
-            length, head.chunked = None, False
+            length, chunked = None, False
+        self._keep = head.keep_alive
         if head.status in _BODYLESS:
             self._left = length = 0
-        elif head.chunked:
+        elif chunked:
             self._decoder = ChunkedDecoder()
         elif length is None:
             self._left = self._UNTIL_CLOSE
-            head.keep_alive = False
+            self._keep = False
         else:
             self._left = length
         if length == 0:
             if data:
-                head.keep_alive = False
+                self._keep = False
             self._complete(reply)
         elif data:
             self._take_body(reply, data)
@@ -275,14 +278,14 @@ class UpstreamConnection(asyncio.Protocol):
                 reply.feed(piece)
             if decoder.done:
                 if decoder.rest:
-                    reply.head.keep_alive = False
+                    self._keep = False
                 self._complete(reply)
         elif self._left == self._UNTIL_CLOSE:
             reply.feed(data)
         else:
             if len(data) > self._left:
                 data = data[: self._left]
-                reply.head.keep_alive = False
+                self._keep = False
             self._left -= len(data)
             reply.feed(data)
             if not self._left:
@@ -302,7 +305,7 @@ class UpstreamConnection(asyncio.Protocol):
         if upload is not None:
             upload.unpipe()
         reply.finish()
-        if upload is None and reply.head.keep_alive and not self.broken and self._writable:
+        if upload is None and self._keep and not self.broken and self._writable:
             self._owner.release(self)
         else:
             self.abort()

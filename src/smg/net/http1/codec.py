@@ -41,6 +41,11 @@ _NEVER_KEPT = frozenset(
 )
 _REQUEST_LINES: dict[bytes, tuple[str, str, str, bool]] = {}
 _STATUS_LINES: dict[bytes, tuple[int, bool]] = {}
+# Many answers of the same second have one head, those to control calls and streams above all. Kept as a whole are heads
+# with no line that is new, which those with a number of their own never are.
+_RESPONSE_HEADS: dict[bytes, ResponseHead] = {}
+_MAX_RESPONSE_HEADS = 256
+_LONGEST_KEPT_HEAD = 512
 _MAX_START_LINES = 512
 _LEAST_STATUS = 100
 # Chunk sizes repeat as well: the plain spelling of a size line -> the size, for chunks that can be relayed as they
@@ -107,7 +112,10 @@ class RequestHead:
 
 
 class ResponseHead:
-    """A parsed response head. `fields` keeps names as sent, in order, repeated ones included."""
+    """A parsed response head. `fields` keeps names as sent, in order, repeated ones included.
+
+    It may belong to several answers that were headed alike, so nobody changes it.
+    """
 
     __slots__ = ("chunked", "content_length", "content_type", "fields", "keep_alive", "nominated", "status")
 
@@ -167,14 +175,21 @@ def parse_request_head(head: bytes) -> RequestHead:
 
 def parse_response_head(head: bytes) -> ResponseHead:
     """Parse a head without its final blank line. Each field is (lower-case name, value, the line as sent)."""
+    kept = _RESPONSE_HEADS.get(head)
+    if kept is not None:
+        return kept
     lines = head.split(b"\r\n")
     status, http10 = _STATUS_LINES.get(lines[0]) or _status_line(lines[0])
     if len(lines) - 1 > MAX_HEADERS:
         raise ProtocolError("too many headers")
     known = _FIELDS
     del lines[0]
+    familiar = len(head) <= _LONGEST_KEPT_HEAD and all(map(known.__contains__, lines))
     fields = [known.get(line) or _field(line) for line in lines]
-    return ResponseHead(status, fields, http10=http10)
+    parsed = ResponseHead(status, fields, http10=http10)
+    if familiar:
+        _keep(_RESPONSE_HEADS, head, parsed, _MAX_RESPONSE_HEADS)
+    return parsed
 
 
 def split_response(data: bytes) -> tuple[ResponseHead, bytes] | None:

@@ -234,6 +234,20 @@ def test_whatever_bytes_come_a_head_is_parsed_or_refused(raw):
         assert parse_response_head(raw).status >= 100
 
 
+def test_heads_of_answers_are_remembered_within_bounds_and_never_with_a_secret_or_a_number_of_their_own():
+    codec._RESPONSE_HEADS.clear()
+    for n in range(codec._MAX_RESPONSE_HEADS + 10):
+        for _ in range(3):
+            parse_response_head(head("HTTP/1.1 200 OK", f"Content-Length: {n}"))
+        parse_response_head(head("HTTP/1.1 200 OK", "Content-Length: 0", f"X-Number: {n}"))
+    assert 0 < len(codec._RESPONSE_HEADS) <= codec._MAX_RESPONSE_HEADS
+    for lines in (["Set-Cookie: secret"], [f"X-Long: {n}" for n in range(100)]):
+        for _ in range(3):
+            assert len(parse_response_head(head("HTTP/1.1 200 OK", *lines)).fields) == len(lines)
+    kept = b"".join(codec._RESPONSE_HEADS)
+    assert not [part for part in (b"Number", b"secret", b"Long") if part in kept]
+
+
 # --- answer heads
 
 
