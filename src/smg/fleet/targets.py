@@ -12,6 +12,8 @@ from typing import NamedTuple
 from smg.fleet.worker import Worker
 from smg.protocol.selectors import Selector
 
+# What changes of a worker without its registration.
+_LIVE_KEYS = frozenset({"health"})
 # What the control plane's contract knows; whatever else a runtime may be called is unknown to its readers.
 _ENGINES = frozenset({"sglang", "vllm", "trtllm", "tokenspeed", "mlx", "generic", "external"})
 
@@ -40,6 +42,11 @@ def selected(engines: Iterable[Target], selector: Selector) -> list[Worker]:
     """The engines' workers that match, in their order. Ranks have collapsed before they are matched."""
     names = {term.key for term in selector.terms}
     return [worker for worker, _ in engines if selector.matches(selector_keys(worker, names))]
+
+
+def lasts(selector: Selector) -> bool:
+    """Whether those whom a selector means stay the same until the registry has another snapshot."""
+    return _LIVE_KEYS.isdisjoint([term.key for term in selector.terms])
 
 
 def selector_keys(worker: Worker, names: Iterable[str]) -> dict[str, str]:

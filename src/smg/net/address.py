@@ -17,7 +17,7 @@ class Address:
     host: str
     port: int
     tls: bool
-    authority: str
+    authority: bytes
 
 
 @lru_cache(_MOST_REMEMBERED)
@@ -30,5 +30,5 @@ def address_of(url: str) -> Address:
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise ValueError(f"not an http URL: {url}")
     port = parts.port or _DEFAULT_PORTS[parts.scheme]
-    authority = parts.netloc.rpartition("@")[2]
+    authority = parts.netloc.rpartition("@")[2].encode()
     return Address(parts.hostname, port, parts.scheme == "https", authority)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from smg.errors import UpstreamError
@@ -25,23 +24,28 @@ _HTTP2_POOL = "smg.net.http2.pool:Http2Pool"  # loaded by the first worker that 
 _BODYLESS_METHODS = frozenset({"GET", "HEAD"})
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Outgoing:
     """A request. `target` is path and query; `fields` are all but what makes a message: host, length, connection.
 
-    `body` is not copied, however many calls share it.
+    `body` is not copied, however many calls share it. Nobody changes it.
     """
 
     method: str
     target: str
     fields: Sequence[tuple[bytes, bytes]] = ()
     body: bytes = b""
+    _http1_parts: tuple[bytes, bytes] | None = field(default=None, init=False, repr=False, compare=False)
 
-    @cached_property
+    @property
     def http1_parts(self) -> tuple[bytes, bytes]:
         """The head before the host's name and behind its line: the same for all hosts, and made once for them."""
-        fields = b"".join([b"%b: %b\r\n" % field for field in (*self.fields, *_length(self))])
-        return f"{self.method} {self.target} HTTP/1.1\r\nhost: ".encode(), fields + b"\r\n"
+        parts = self._http1_parts
+        if parts is None:
+            lines = b"".join([b"%b: %b\r\n" % line for line in (*self.fields, *_length(self))])
+            parts = f"{self.method} {self.target} HTTP/1.1\r\nhost: ".encode(), lines + b"\r\n"
+            self._http1_parts = parts
+        return parts
 
 
 class Captured(NamedTuple):
@@ -70,7 +74,7 @@ def http1_head(address: Address, request: Outgoing, *, keep: bool = False) -> by
     """The head of a call, which asks to end the connection behind it if that is not to be kept."""
     before, behind = request.http1_parts
     end = b"\r\n" if keep else b"\r\nconnection: close\r\n"
-    return b"%b%b%b%b" % (before, address.authority.encode(), end, behind)
+    return b"%b%b%b%b" % (before, address.authority, end, behind)
 
 
 def http2_fields(address: Address, request: Outgoing) -> list[tuple[bytes, bytes]]:
@@ -78,7 +82,7 @@ def http2_fields(address: Address, request: Outgoing) -> list[tuple[bytes, bytes
     return [
         (b":method", request.method.encode()),
         (b":scheme", b"https" if address.tls else b"http"),
-        (b":authority", address.authority.encode()),
+        (b":authority", address.authority),
         (b":path", request.target.encode()),
         *request.fields,
         *_length(request),

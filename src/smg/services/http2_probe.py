@@ -79,7 +79,7 @@ class Http2Probe:
         fields = [
             (b":method", b"GET"),
             (b":scheme", b"https" if address.tls else b"http"),
-            (b":authority", address.authority.encode()),
+            (b":authority", address.authority),
             (b":path", READY_PATH.encode()),
             (b"accept", b"*/*"),
         ]

@@ -1,7 +1,7 @@
 import pytest
 
 from smg.fleet.breaker import Breaker, BreakerOptions
-from smg.fleet.targets import Target, ranks_of, selected, selector_keys, targets
+from smg.fleet.targets import Target, lasts, ranks_of, selected, selector_keys, targets
 from smg.fleet.worker import ModelCard, Status, Worker
 from smg.protocol.selectors import parse_selector
 
@@ -41,6 +41,11 @@ def test_a_selector_sees_the_lowest_rank_only():
     assert ids([high, low], f"url!={high.url}") == [low.id]
     assert ids([high, low], "base_url=http://a") == [low.id]
     assert ids([high, low], "url=http://a") == []
+
+
+def test_whom_a_selector_means_lasts_unless_it_asks_for_what_changes():
+    assert lasts(parse_selector("model=m,env in (a,b)"))
+    assert not lasts(parse_selector("model=m,health=ready"))
 
 
 def test_health_is_no_reason_to_leave_anybody_out():

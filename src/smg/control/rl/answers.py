@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from itertools import accumulate
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -36,8 +37,7 @@ _MANY_DIGITS: Final = b"0" * 200
 _STEPS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """An engine answered after `took_secs`, whatever its status. `envelope` is the answer as JSON."""
 
     worker: Worker
@@ -73,15 +73,20 @@ Outcome = Answered | Failed
 
 def answered(worker: Worker, captured: Captured, took_secs: float) -> Answered:
     """The outcome of a call that was answered."""
-    envelope = b'{"worker_id":%b,"url":%b,"status":%d,"latency_ms":%d,"body":%b%b}' % (
-        msgspec.json.encode(worker.id),
-        msgspec.json.encode(worker.url),
+    envelope = b'%b%d,"latency_ms":%d,"body":%b%b}' % (
+        _up_to_status(worker.id, worker.url),
         captured.status,
         int(took_secs * 1000),
         shown_body(captured.body, captured.content_type, cut=captured.truncated),
         b',"body_truncated":true' if captured.truncated else b"",
     )
     return Answered(worker, captured.status, took_secs, envelope)
+
+
+@lru_cache(4096)
+def _up_to_status(worker_id: str, url: str) -> bytes:
+    """The beginning of an envelope, which is the same for all of a worker's answers."""
+    return b'{"worker_id":%b,"url":%b,"status":' % (msgspec.json.encode(worker_id), msgspec.json.encode(url))
 
 
 def shown_body(body: bytes, content_type: bytes, *, cut: bool) -> bytes:
@@ -135,60 +140,87 @@ def _nesting(body: bytes) -> int:
 
 
 class Report:
-    """What came of a fan-out, one outcome a target; its parts are in the order of worker ids."""
+    """What came of a fan-out, one outcome a target; as JSON it has its parts in the order of worker ids.
 
-    def __init__(self, outcomes: Iterable[Outcome]) -> None:
-        self._outcomes = sorted(outcomes, key=_worker_id)
-        self._answers = [outcome for outcome in self._outcomes if isinstance(outcome, Answered)]
-        self.total = len(self._outcomes)
-        self.succeeded = sum([answer.good for answer in self._answers])
+    Parts are made while the answers come, so that little is left to do behind the last one.
+    """
+
+    def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
+        self.outcomes: list[Outcome] = []  # in the order in which they came
+        self.succeeded = 0
+        self._parts: dict[str, bytes] = {}  # by worker id, of answers that are not large
+        self._answers = 0
+        for outcome in outcomes:
+            self.add(outcome)
+
+    def add(self, outcome: Outcome) -> None:
+        """One more target has been called."""
+        self.outcomes.append(outcome)
+        if isinstance(outcome, Failed):
+            return
+        self._answers += 1
+        self.succeeded += outcome.status in _GOOD
+        worker_id, envelope = outcome.worker.id, outcome.envelope
+        if len(envelope) <= LARGE_BYTES and isinstance(envelope, bytes):
+            self._parts[worker_id] = _name(worker_id) + envelope
+
+    @property
+    def total(self) -> int:
+        """How many targets were called."""
+        return len(self.outcomes)
 
     @property
     def complete(self) -> bool:
         """Whether every target did what was asked."""
-        return self.succeeded == self.total
+        return self.succeeded == len(self.outcomes)
 
     @property
     def status(self) -> int:
-        return (HTTPStatus.OK if self.complete else HTTPStatus.MULTI_STATUS).value
+        return _COMPLETE if self.complete else _IN_PART
 
     def whole(self) -> bytes | None:
         """The report as JSON; None if it is better sent in pieces."""
-        rows = []
-        for answer in self._answers:
-            envelope = answer.envelope
-            if not isinstance(envelope, bytes) or len(envelope) > LARGE_BYTES:
-                return None
-            rows.append(_row(answer, envelope))
-        return b"%b%b%b" % (_BEGINNING, b",".join(rows), self._end())
+        parts = self._parts
+        if len(parts) != self._answers:
+            return None
+        return b"%b%b%b" % (_BEGINNING, b",".join([parts[worker_id] for worker_id in sorted(parts)]), self._end())
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The report as JSON, piece by piece."""
         comma = _BEGINNING
-        for answer in self._answers:
-            yield comma
-            yield _row(answer, await answer.text())
-            comma = b","
+        for outcome in self._in_order():
+            if isinstance(outcome, Answered):
+                yield comma + _name(outcome.worker.id)
+                yield await outcome.text()
+                comma = b","
         yield self._end() if self._answers else _BEGINNING + self._end()
 
+    def _in_order(self) -> list[Outcome]:
+        return sorted(self.outcomes, key=_BY_WORKER)
+
     def _end(self) -> bytes:
-        failed = [] if self.complete else [_failed_row(outcome) for outcome in self._outcomes if not _is_good(outcome)]
-        return b"}," + msgspec.json.encode({"failed": failed, "total": self.total, "succeeded": self.succeeded})[1:]
+        return b'},"failed":%b,"total":%d,"succeeded":%d}' % (self._failed(), self.total, self.succeeded)
+
+    def _failed(self) -> bytes:
+        if self.complete:
+            return b"[]"
+        return msgspec.json.encode([_failed_row(outcome) for outcome in self._in_order() if not _is_good(outcome)])
 
 
 _BEGINNING: Final = b'{"results":{'
-
-
-def _worker_id(outcome: Outcome) -> str:
-    return outcome.worker.id
+_BY_WORKER: Final = attrgetter("worker.id")
+_COMPLETE: Final = HTTPStatus.OK.value
+_IN_PART: Final = HTTPStatus.MULTI_STATUS.value
 
 
 def _is_good(outcome: Outcome) -> bool:
     return isinstance(outcome, Answered) and outcome.good
 
 
-def _row(answer: Answered, envelope: bytes) -> bytes:
-    return b"%b:%b" % (msgspec.json.encode(answer.worker.id), envelope)
+@lru_cache(4096)
+def _name(worker_id: str) -> bytes:
+    """What stands before an envelope in a report."""
+    return msgspec.json.encode(worker_id) + b":"
 
 
 def _failed_row(outcome: Outcome) -> dict[str, Any]:

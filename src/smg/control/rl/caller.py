@@ -12,9 +12,9 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from smg.control.rl.accounts import Result, result_of
@@ -45,8 +45,7 @@ class ControlOptions:
     window: int = 32
 
 
-@dataclass(frozen=True, slots=True)
-class ControlRequest:
+class ControlRequest(NamedTuple):
     """One request, whichever engines it goes to. `path` has no leading slash, `query` no question mark."""
 
     method: str
@@ -110,24 +109,29 @@ class ControlCaller:
         self._listeners.append(listener)
 
     async def call_all(
-        self, workers: Sequence[Worker], request: ControlRequest, keeper: Keeper | None, outcomes: list[Outcome]
+        self,
+        workers: Sequence[Worker],
+        request: ControlRequest,
+        keeper: Keeper | None,
+        came: Callable[[Outcome], None],
     ) -> None:
-        """Call every worker once; a call that ends makes room for the next. Outcomes join the list in the order in
-        which they come, and large answers go to the keeper, if there is one.
+        """Call every worker once; a call that ends makes room for the next. `came` hears every outcome as it comes, and
+        large answers go to the keeper, if there is one.
         """
-        async with asyncio.TaskGroup() as readers:
-            await _Round(self, workers, request, keeper, outcomes, readers).run()
+        await _Round(self, workers, request, keeper, came).run()
 
     async def call(self, worker: Worker, request: ControlRequest) -> Outcome:
         """Call one worker."""
         outcomes: list[Outcome] = []
-        await self.call_all([worker], request, None, outcomes)
+        await self.call_all([worker], request, None, outcomes.append)
         return outcomes[0]
 
     def announce(self, outcome: Outcome, request: ControlRequest) -> None:
         """Tell the listeners of a call that has ended."""
+        if not self._listeners:
+            return
         result = result_of(outcome)
-        if result is None or not self._listeners:
+        if result is None:
             return
         status = outcome.status if isinstance(outcome, Answered) else None
         call = FinishedCall(outcome.worker, request.method, request.path, request.body, result, status)
@@ -147,11 +151,10 @@ class _Round:
 
     __slots__ = (
         "_caller",
+        "_came",
         "_done",
         "_keeper",
-        "_outcomes",
         "_readers",
-        "_reading",
         "_request",
         "_sent",
         "_under_way",
@@ -164,17 +167,15 @@ class _Round:
         workers: Sequence[Worker],
         request: ControlRequest,
         keeper: Keeper | None,
-        outcomes: list[Outcome],
-        readers: asyncio.TaskGroup,
+        came: Callable[[Outcome], None],
     ) -> None:
         self._caller = caller
         self._request = request
         self._keeper = keeper
-        self._outcomes = outcomes
-        self._readers = readers
+        self._came = came
         self._waiting: Iterator[Worker] = iter(workers)
         self._under_way: dict[Worker, Pending] = {}
-        self._reading = 0
+        self._readers: set[asyncio.Task[None]] = set()
         self._sent: dict[tuple[str, str | None], Outgoing] = {}
         self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -187,28 +188,30 @@ class _Round:
             self._waiting = iter(())
             for call in self._under_way.values():
                 call.cancel()
+            for reader in self._readers:
+                reader.cancel()
 
     def _begin_some(self) -> None:
         """Begin calls while there is room in the window; when all have ended, say so."""
         window = self._caller.options.window
-        while len(self._under_way) + self._reading < window:
+        while len(self._under_way) + len(self._readers) < window:
             worker = next(self._waiting, None)
             if worker is None:
                 break
             self._begin(worker)
-        if not self._under_way and not self._reading and not self._done.done():
+        if not self._under_way and not self._readers and not self._done.done():
             self._done.set_result(None)
 
     def _begin(self, worker: Worker) -> None:
         mode = worker.connection_mode
         if mode != "http":
             reason = f"worker `{worker.url}` speaks {mode}; control calls are for HTTP workers"
-            self._outcomes.append(_failed(worker, "unsupported_connection_mode", reason, connection_mode=mode))
+            self._came(_failed(worker, "unsupported_connection_mode", reason, connection_mode=mode))
             return
         try:
             address = address_of(worker.base_url)
         except ValueError as error:
-            self._came(_unanswered(worker, UpstreamError("call_upstream_request_error", str(error)), 0.0))
+            self._called(_unanswered(worker, UpstreamError("call_upstream_request_error", str(error)), 0.0))
             return
         caller = self._caller
         self._under_way[worker] = caller.network.begin(
@@ -234,17 +237,21 @@ class _Round:
             took_secs = time.perf_counter() - started_at
             del self._under_way[worker]
             if isinstance(result, UpstreamError):
-                self._came(_unanswered(worker, result, took_secs))
+                self._called(_unanswered(worker, result, took_secs))
             elif len(result.body) <= LARGE_BYTES:
-                self._came(answered(worker, result, took_secs))
+                self._called(answered(worker, result, took_secs))
             else:
-                self._reading += 1
-                self._readers.create_task(self._read(worker, result, took_secs))
+                reader = asyncio.ensure_future(self._read(worker, result, took_secs))
+                self._readers.add(reader)
+                reader.add_done_callback(self._has_read)
                 return
             self._begin_some()
         except Exception as error:  # noqa: BLE001  the fan-out fails with it, and not the connection that calls this
-            if not self._done.done():
-                self._done.set_exception(error)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._done.done():
+            self._done.set_exception(error)
 
     async def _read(self, worker: Worker, captured: Captured, took_secs: float) -> None:
         """Wrap a large answer. That takes a while and a copy, so one is read and kept at a time, and everybody else has
@@ -254,13 +261,21 @@ class _Round:
             await asyncio.sleep(0)
             outcome = answered(worker, captured, took_secs)
             if self._keeper is not None:
-                outcome = replace(outcome, envelope=await self._keeper.keep(await outcome.text()))
-        self._reading -= 1
-        self._came(outcome)
-        self._begin_some()
+                outcome = outcome._replace(envelope=await self._keeper.keep(await outcome.text()))
+        self._called(outcome)
 
-    def _came(self, outcome: Outcome) -> None:
-        self._outcomes.append(outcome)
+    def _has_read(self, reader: asyncio.Task[None]) -> None:
+        self._readers.discard(reader)
+        if reader.cancelled():
+            return
+        try:
+            reader.result()
+            self._begin_some()
+        except Exception as error:  # noqa: BLE001  as above
+            self._fail(error)
+
+    def _called(self, outcome: Outcome) -> None:
+        self._came(outcome)
         self._caller.announce(outcome, self._request)
 
 

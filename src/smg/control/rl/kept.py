@@ -41,7 +41,7 @@ class Keeper:
 
     def __init__(self, max_memory_bytes: int = MAX_MEMORY_BYTES) -> None:
         self._room = max_memory_bytes
-        self._spool = Spool(memory_bytes=0)
+        self._spool: Spool | None = None
         self._full = False
 
     async def keep(self, data: bytes) -> bytes | Kept:
@@ -49,9 +49,10 @@ class Keeper:
         if len(data) <= self._room or self._full:
             self._room -= len(data)
             return data
-        kept = Kept(self._spool, self._spool.size, len(data))
+        spool = self._spool = self._spool or Spool(memory_bytes=0)
+        kept = Kept(spool, spool.size, len(data))
         try:
-            await self._spool.write([data])
+            await spool.write([data])
         except GatewayError:  # a full disk costs memory, and nobody's answer
             self._full = True
             return data
@@ -59,4 +60,5 @@ class Keeper:
 
     def close(self) -> None:
         """Give everything up."""
-        self._spool.close()
+        if self._spool is not None:
+            self._spool.close()

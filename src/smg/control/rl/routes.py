@@ -17,17 +17,18 @@ from urllib.parse import unquote
 import msgspec
 
 from smg.control.rl.accounts import ControlAccounts
-from smg.control.rl.answers import Answered, Outcome, Report
+from smg.control.rl.answers import Answered, Report
 from smg.control.rl.caller import ControlCaller, ControlRequest
 from smg.control.rl.kept import Keeper
 from smg.control.rl.refusals import Refusal, RepeatedSelector
 from smg.control.rl.rows import discovery_row
 from smg.control.rl.targeting import engine_path, engine_query, selector_of, selector_text
 from smg.fleet.registry import Registry
-from smg.fleet.targets import Target, ranks_of, selected, targets
+from smg.fleet.targets import Target, lasts, ranks_of, selected, targets
 from smg.fleet.worker import Worker
 from smg.net.exchange import Exchange
 from smg.net.routes import Handler, Route
+from smg.protocol.selectors import Selector
 
 PROTOCOL_VERSION: Final = 1
 """Of the contract of these routes; it changes with what breaks clients."""
@@ -40,6 +41,7 @@ _ONE = f"{_ROOT}/workers/{{id}}/engine/{{*path}}"
 _ALL = f"{_ROOT}/engine/{{*path}}"
 _TEXT = b"text/plain; charset=utf-8"
 _JSON = (b"content-type", b"application/json")
+_MOST_MEANT = 16
 _PASSED_ON = (b"x-request-id", b"traceparent", b"tracestate")
 
 
@@ -103,6 +105,7 @@ class _ControlPlane:
         self._accounts = accounts
         self._snapshot = registry.snapshot
         self._known = targets(self._snapshot.workers)
+        self._meant: dict[str, list[Worker]] = {}  # by selector
 
     def list_all(self, exchange: Exchange) -> None:
         """Every engine, by address."""
@@ -135,26 +138,41 @@ class _ControlPlane:
         text = selector_text(exchange.query)
         selector = selector_of(text)
         request = await _request(exchange, engine_path(exchange.params["path"]))
-        workers = selected(self._targets(), selector)
+        workers = self._selected(text, selector)
         if not workers:
             self._accounts.nobody_matched(time.perf_counter() - started)
             raise Refusal("no_workers_match", f"no worker matches the selector `{text}`", selector=text)
-        outcomes: list[Outcome] = []
+        report = Report()
         try:
             with closing(Keeper()) as keeper:
-                await self._caller.call_all(workers, request, keeper, outcomes)
-                report = Report(outcomes)
-                self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
-                await _send(exchange, report)
+                await self._caller.call_all(workers, request, keeper, report.add)
+                took_secs = time.perf_counter() - started
+                try:
+                    await _send(exchange, report)
+                finally:
+                    self._accounts.fanned_out(request.path, text, report, took_secs)
         finally:
-            self._accounts.called(request.method, request.path, outcomes)
+            self._accounts.called(request.method, request.path, report.outcomes)
 
     def _targets(self) -> list[Target]:
         """All engines; they are the same until the registry has another snapshot."""
         if self._registry.snapshot is not self._snapshot:
             self._snapshot = self._registry.snapshot
             self._known = targets(self._snapshot.workers)
+            self._meant.clear()
         return self._known
+
+    def _selected(self, text: str, selector: Selector) -> list[Worker]:
+        """Whom a selector means. A trainer calls the same engines again and again."""
+        engines = self._targets()
+        workers = self._meant.get(text)
+        if workers is None:
+            workers = selected(engines, selector)
+            if lasts(selector):
+                if len(self._meant) >= _MOST_MEANT:
+                    self._meant.clear()
+                self._meant[text] = workers
+        return workers
 
     def _worker(self, exchange: Exchange) -> Worker:
         worker_id = unquote(exchange.params["id"])

@@ -7,8 +7,9 @@ that could mean something else there. The query is the engine's and stays as it 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import unquote, unquote_plus
 
 from smg.control.rl.refusals import Refusal, RepeatedSelector
@@ -19,10 +20,22 @@ _SEGMENT: Final = re.compile(r"[A-Za-z0-9._-]+")
 _DOTS: Final = frozenset({".", ".."})
 _SELECTOR: Final = "selector"
 _LONGEST_KEPT: Final = 256
-# A trainer means the same engines again and again.
-_known = lru_cache(256)(parse_selector)
+_MOST_KEPT: Final = 256
+
+T = TypeVar("T")
 
 
+def _remembered(read: Callable[[str], T]) -> Callable[[str], T]:
+    """A trainer says the same again and again, so what a short text says is kept."""
+    kept = lru_cache(_MOST_KEPT)(read)
+
+    def remember(text: str) -> T:
+        return kept(text) if len(text) <= _LONGEST_KEPT else read(text)
+
+    return remember
+
+
+@_remembered
 def engine_path(raw: str) -> str:
     """The engine's path, without a leading slash. Raises Refusal.
 
@@ -42,11 +55,13 @@ def engine_path(raw: str) -> str:
     return path
 
 
+@_remembered
 def engine_query(raw: str) -> str:
     """The query without its selectors, byte for byte."""
     return "&".join([pair for pair in raw.split("&") if _name(pair) != _SELECTOR])
 
 
+@_remembered
 def selector_text(raw: str) -> str:
     """The one selector of a query. Raises Refusal if it is missing or blank, RepeatedSelector if there are several."""
     found = [pair.partition("=")[2] for pair in raw.split("&") if _name(pair) == _SELECTOR]
@@ -58,10 +73,11 @@ def selector_text(raw: str) -> str:
     return text
 
 
+@_remembered
 def selector_of(text: str) -> Selector:
     """The selector that a text spells. Raises Refusal."""
     try:
-        return _known(text) if len(text) <= _LONGEST_KEPT else parse_selector(text)
+        return parse_selector(text)
     except SelectorError as error:
         raise Refusal("invalid_selector", str(error), offset=error.offset) from None
 

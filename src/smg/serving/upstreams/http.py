@@ -87,7 +87,7 @@ class Link:
             named = worker.spec.provider if worker.spec is not None else None
             self.provider = ProviderHeaders(provider_for(worker.base_url, named), worker.api_key, is_own)
         self._url = worker.base_url
-        self._authority = address.authority.encode()
+        self._authority = address.authority
         self._scheme = b"https" if address.tls else b"http"
         self._heads: dict[str, bytes] = {}
 

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smg.control.rl.answers import MAX_NESTING, Failed, Report, announces_json, answered, is_readable_json
+from smg.control.rl.answers import (
+    LARGE_BYTES,
+    MAX_NESTING,
+    Failed,
+    Report,
+    announces_json,
+    answered,
+    is_readable_json,
+)
 from smg.control.rl.refusals import Refusal
 from smg.fleet.breaker import Breaker, BreakerOptions
 from smg.fleet.worker import Worker
@@ -223,6 +231,21 @@ async def test_failures_are_sorted_and_those_that_answered_are_among_the_results
     ]
     assert list(body["results"]) == ["c", "d"]
     assert (body["total"], body["succeeded"]) == (4, 1)
+
+
+@pytest.mark.parametrize(
+    "by_name", [{}, {"b": 200, "a": 500}, {"a": "upstream_timeout"}, {"c": 200, "b": "x", "a": 207}]
+)
+async def test_a_report_is_the_same_as_a_whole_and_in_pieces(report, by_name):
+    done = report(**by_name)
+    assert done.whole() == await whole(done)
+
+
+async def test_a_report_with_a_large_answer_is_better_sent_in_pieces(report, make_worker, captured, show):
+    done = report(a=200, c=200)
+    done.add(answered(make_worker("b"), captured(200, b'"' + b"x" * LARGE_BYTES + b'"'), 1))
+    assert done.whole() is None
+    assert list(show(await whole(done))["results"]) == ["a", "b", "c"]
 
 
 async def test_what_goes_with_a_code_is_in_its_row(make_worker, show):

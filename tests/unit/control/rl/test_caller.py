@@ -18,7 +18,7 @@ async def all_called(caller, workers, request):
     """What came of a call to every worker."""
     outcomes = []
     with closing(Keeper()) as keeper:
-        await caller.call_all(workers, request, keeper, outcomes)
+        await caller.call_all(workers, request, keeper, outcomes.append)
     return outcomes
 
 
@@ -140,9 +140,8 @@ async def test_what_fails_in_the_gateway_fails_the_fan_out_and_ends_its_calls(ne
         raise RuntimeError("a fault of ours")
 
     monkeypatch.setattr("smg.control.rl.caller.answered", fail)
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(RuntimeError, match="a fault of ours"):
         await all_called(plane.caller, [make_worker(name) for name in "abcd"], PAUSE)
-    assert [str(error) for error in caught.value.exceptions] == ["a fault of ours"]
     await asyncio.sleep(0)
     assert (plane.engines.under_way, plane.engines.called) == (0, ["a", "b", "c"])
 
@@ -215,7 +214,7 @@ async def test_cancelling_ends_what_is_under_way_and_starts_nothing(new_plane, m
     workers = [make_worker(f"w{number}") for number in range(6)]
     plane.engines.answers.update({worker.id: asyncio.Event() for worker in workers[1:]})
     outcomes = []
-    running = asyncio.ensure_future(plane.caller.call_all(workers, PAUSE, None, outcomes))
+    running = asyncio.ensure_future(plane.caller.call_all(workers, PAUSE, None, outcomes.append))
     await eventually(lambda: plane.engines.called == ["w0", "w1", "w2"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
