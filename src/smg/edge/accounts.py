@@ -7,7 +7,7 @@ import time
 from smg.net.exchange import Exchange
 from smg.net.routes import Route
 from smg.telemetry.access_log import AccessLog
-from smg.telemetry.instruments import Counter, Gauge, Histogram
+from smg.telemetry.instruments import Counter, Histogram
 from smg.telemetry.metrics import Metrics
 
 # What the log shows for a client that left before it was answered; it is never sent.
@@ -20,17 +20,16 @@ class HttpAccounts:
     def __init__(self, metrics: Metrics, access_log: AccessLog) -> None:
         self._metrics = metrics
         self._log = access_log
-        self._active: Gauge = metrics.http_connections_active.labels()
         self._routes: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
         self._responses: dict[tuple[str, int, str], Counter] = {}
         self.under_way: dict[Exchange, None] = {}
+        metrics.http_connections_active.function(read=lambda: len(self.under_way))
 
     def began(self, exchange: Exchange) -> None:
         """An exchange has a route and begins; those without one are not counted."""
         route = exchange.route
         if route is not None:
             self._route(route)[0].value += 1
-            self._active.inc()
             self.under_way[exchange] = None
 
     def ended(self, exchange: Exchange) -> None:
@@ -39,7 +38,6 @@ class HttpAccounts:
         now = time.perf_counter()
         if route is not None:
             del self.under_way[exchange]
-            self._active.dec()
             if exchange.status:
                 self._route(route)[1].observe(exchange.answered_at - exchange.started_at)
                 self._response(route, exchange).value += 1

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
-from smg.fleet.registry import Registry
+from smg.fleet.registry import Change, Registry
 from smg.fleet.worker import Worker, WorkerType
 from smg.serving.call import Call
 from smg.telemetry.instruments import Counter, Histogram
@@ -41,7 +41,9 @@ class CallAccounts:
         self._worker_types = tuple(worker_types)
         self._backend = _PAIRS if len(self._worker_types) > 1 else self._worker_types[0]
         self._requests: dict[tuple[str, str, bool], tuple[Counter, Histogram]] = {}
+        # Under the key of a call and a worker type there is one policy, until the registry changes.
         self._selections: dict[tuple[str, str, str, str], Counter] = {}
+        registry.subscribe(self._follow)
         self._responses: dict[int, Counter] = {}
         self._outcomes: dict[tuple[str, bool], Counter] = {}
         self._body_paths: dict[tuple[str, str], Counter] = {}
@@ -59,14 +61,13 @@ class CallAccounts:
 
     def placed(self, call: Call, worker: Worker) -> None:
         """A worker was chosen."""
-        worker_type = worker.worker_type
-        policy = call.endpoint.policy or self._policy_of(call.model, worker_type)
-        labels = (worker_type, worker.connection_mode, call.label, policy)
-        counter = self._selections.get(labels)
+        key = (worker.worker_type, worker.connection_mode, call.label, call.endpoint.policy)
+        counter = self._selections.get(key)
         if counter is None:
-            counter = self._metrics.worker_selection.labels(*labels)
+            policy = call.endpoint.policy or self._policy_of(call.model, worker.worker_type)
+            counter = self._metrics.worker_selection.labels(*key[:3], policy)
             if len(self._selections) < _MAX_KEPT:
-                self._selections[labels] = counter
+                self._selections[key] = counter
         counter.value += 1
 
     def answered(self, status: int) -> None:
@@ -131,6 +132,10 @@ class CallAccounts:
         """A worker is gone: its series end."""
         for key in [key for key in self._outcomes if key[0] == url]:
             del self._outcomes[key]
+
+    def _follow(self, change: Change) -> None:
+        if change.kind != "status":
+            self._selections.clear()
 
     def _series(self, call: Call) -> tuple[Counter, Histogram]:
         labels = (_ROUTER, self._backend, call.endpoint.mode, call.label, call.endpoint.name)

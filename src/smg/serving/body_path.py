@@ -24,20 +24,23 @@ class BodyPathOptions:
     pairs: bool = False
 
 
-def reason_to_buffer(
-    options: BodyPathOptions, snapshot: Snapshot, policy: Needs, length: int | None, *, has_token_hint: bool
-) -> tuple[bool, str]:
-    """Whether to read the body, and the reason as metrics name it."""
+def standing_reason(options: BodyPathOptions, snapshot: Snapshot, policy: Needs, *, has_token_hint: bool) -> str | None:
+    """The reason to read every body, as metrics name it; None if that depends on the body."""
     if options.pairs:
-        return True, "pd"
+        return "pd"
     if options.sticky_override:
-        return True, "routing_key_override"
+        return "routing_key_override"
     if policy.reads_text and not has_token_hint:
-        return True, "policy_needs_text"
+        return "policy_needs_text"
     if len(snapshot.models) > 1:
-        return True, "model_ambiguous"
+        return "model_ambiguous"
     if snapshot.ranked:
-        return True, "worker_mutates_body"
+        return "worker_mutates_body"
+    return None
+
+
+def reason_by_length(options: BodyPathOptions, length: int | None) -> tuple[bool, str]:
+    """Whether to read a body of this length that need not be read otherwise, and why."""
     if length is None:
         return True, "no_content_length"
     if not options.retries:

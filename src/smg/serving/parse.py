@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-
 from smg.errors import GatewayError
 from smg.fleet.hints import NO_HINTS, Hints
 from smg.fleet.placement import Needs, Placer
@@ -28,8 +26,9 @@ from smg.protocol.prompts import cache_partition, prompt_text, prompt_tokens
 from smg.protocol.requests import Request
 from smg.services.tenant_limits import TenantLimits
 from smg.serving.accounts import CallAccounts
-from smg.serving.body_path import BodyPathOptions, reason_to_buffer
-from smg.serving.call import NO_MODEL, UNSERVED_MODEL, Call, Endpoint
+from smg.serving.body_path import BodyPathOptions, reason_by_length
+from smg.serving.call import Call, Endpoint
+from smg.serving.fleet_view import FleetView
 from smg.telemetry.logs import get_logger
 
 log = get_logger("smg.serving")
@@ -51,8 +50,8 @@ class Parser:
         accounts: CallAccounts,
         limits: TenantLimits | None,
     ) -> None:
-        self._registry = registry
         self._selector = selector
+        self._view = FleetView(registry, selector, options)
         self._options = options
         self._key_headers = tuple(key_headers)
         self._accounts = accounts
@@ -77,17 +76,16 @@ class Parser:
             body = await exchange.read_body()
         request = decode(endpoint.kind, body)
         edits = _settled(request, body)
-        name: str | None = request.model  # type: ignore[attr-defined]  # every kind of an endpoint has one
-        model = None
-        if name is not None:
-            model = self._registry.snapshot.resolve(name)
-            if model != name:
-                edits["model"] = msgspec.json.encode(model)
-        hints = self._hints(exchange, self._selector.policy(model), tokens, request)
+        model, spelling, label, policy = self._view.named(
+            request.model  # type: ignore[attr-defined]  # every kind of an endpoint has one
+        )
+        if spelling is not None:
+            edits["model"] = spelling
+        hints = self._hints(exchange, policy, tokens, request)
         if self._options.sticky_override:
             hints = self._with_session(hints, exchange, model, request)
         stream = bool(getattr(request, "stream", None))
-        call = Call(endpoint, edit(body, edits), model, self._label(model), stream=stream, hints=hints)
+        call = Call(endpoint, edit(body, edits) if edits else body, model, label, stream=stream, hints=hints)
         if self._looks_closer:
             self._complete(call, exchange, request)
         return call
@@ -97,12 +95,12 @@ class Parser:
 
         `name` is the model it asks for, `text` what of its prompt is text. Raises GatewayError as `parse` does.
         """
-        model = self._registry.snapshot.resolve(name)
+        model, _, label, policy = self._view.named(name)
         tokens = routing_tokens(exchange.headers.get(TOKENS_HEADER))
-        hints = self._hints(exchange, self._selector.policy(model), tokens, None)
+        hints = self._hints(exchange, policy, tokens, None)
         if self._options.sticky_override:
             hints = self._with_session(hints, exchange, model, None)
-        call = Call(endpoint, None, model, self._label(model), stream=stream, hints=hints)
+        call = Call(endpoint, None, model, label, stream=stream, hints=hints)
         if self._limits is not None:
             call.charge = self._limits.reserve(exchange.tenant, model, text_cost(text))
         return call
@@ -110,7 +108,8 @@ class Parser:
     def _hinted_tokens(self, exchange: Exchange, endpoint: Endpoint) -> list[int] | None:
         """The prompt's tokens as a header hints at them. Pairs are placed by the request alone."""
         if not self._options.pairs:
-            return routing_tokens(exchange.headers.get(TOKENS_HEADER))
+            value = exchange.headers.get(TOKENS_HEADER)
+            return None if value is None else routing_tokens(value)
         if not endpoint.splits:
             raise GatewayError(f"{endpoint.name}_not_supported", f"{endpoint.path} is not served by pairs of workers")
         return None
@@ -124,27 +123,19 @@ class Parser:
 
     def _unparsed(self, exchange: Exchange, endpoint: Endpoint, tokens: list[int] | None) -> Call | None:
         """The call whose body passes through, if nothing in the way of that; None if the body must be read."""
-        snapshot = self._registry.snapshot
-        model = next(iter(snapshot.models), None)
-        policy = self._selector.policy(model)
-        buffer, reason = reason_to_buffer(
-            self._options, snapshot, policy, exchange.body.length, has_token_hint=tokens is not None
-        )
+        must = self._view.reason_to_read(has_token_hint=tokens is not None)
+        buffer, reason = (True, must) if must is not None else reason_by_length(self._options, exchange.body.length)
         if self._limits is not None and not buffer:
             buffer, reason = True, "tenant_rate_limit"  # its price is not known unless it is read
         if buffer:
             self._accounts.body_path("buffered", reason)
             return None
+        model, _, label, policy = self._view.first()
         if not self._selector.can_place(model):
             self._accounts.body_path("buffered", "no_available_worker")
             return None
         self._accounts.body_path("streamed", reason)
-        return Call(endpoint, None, model, self._label(model), hints=self._hints(exchange, policy, tokens, None))
-
-    def _label(self, model: str | None) -> str:
-        if model is None:
-            return NO_MODEL
-        return model if model in self._registry.snapshot.models else UNSERVED_MODEL
+        return Call(endpoint, None, model, label, hints=self._hints(exchange, policy, tokens, None))
 
     def _hints(self, exchange: Exchange, policy: Needs, tokens: list[int] | None, request: Request | None) -> Hints:
         """What the policy looks at; nothing else is worked out."""

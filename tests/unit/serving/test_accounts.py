@@ -45,10 +45,12 @@ def pairs(metrics):
 
 def test_a_selection_is_counted_for_the_policy_that_places_the_calls_model():
     metrics, chosen = Metrics(), {"m": "manual", "n": "random", None: "round_robin"}
-    accounts = CallAccounts(metrics, Registry(), lambda model, _type: chosen[model])
+    registry = Registry()
+    accounts = CallAccounts(metrics, registry, lambda model, _type: chosen[model])
     for model, label in (("m", "m"), ("n", "n"), ("m", "m"), (None, NO_MODEL)):
         accounts.placed(call(model, label), worker())
     chosen["n"] = "least_load"
+    registry.add(worker())
     accounts.placed(call("n"), worker())
     assert counted(metrics.worker_selection) == {
         ("regular", "http", "m", "manual"): 2,

@@ -4,7 +4,7 @@ import pytest
 
 from smg.fleet.pairs import PairNeeds
 from smg.fleet.snapshot import Snapshot
-from smg.serving.body_path import BodyPathOptions, reason_to_buffer
+from smg.serving.body_path import BodyPathOptions, reason_by_length, standing_reason
 
 PLAIN = BodyPathOptions(sticky_override=False, retries=True, max_buffered_bytes=100)
 TEXT, NOTHING = PairNeeds(reads_text=True, reads_keys=False), PairNeeds(reads_text=False, reads_keys=False)
@@ -13,7 +13,8 @@ RANKED = replace(ONE_MODEL, ranked=True)
 
 
 def reason(options=PLAIN, snapshot=ONE_MODEL, policy=NOTHING, length=1000, *, hint=False):
-    return reason_to_buffer(options, snapshot, policy, length, has_token_hint=hint)
+    standing = standing_reason(options, snapshot, policy, has_token_hint=hint)
+    return reason_by_length(options, length) if standing is None else (True, standing)
 
 
 @pytest.mark.parametrize(
