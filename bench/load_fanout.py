@@ -8,7 +8,6 @@ large  one fan-out at a time that every engine answers with a mebibyte, and what
 import argparse
 import asyncio
 import json
-import socket
 import statistics
 import sys
 import time
@@ -20,6 +19,7 @@ from http import HTTPStatus
 import uvloop
 
 from bench import procfs, wire
+from bench.lean_http import LeanClient
 from bench.load_streams import StreamClient, Tally
 from bench.plain_http import PlainClient
 from bench.stats import percentile
@@ -34,22 +34,22 @@ _REST_SECS = 3.5  # longer than control connections are kept
 _STREAMS_SETTLE_SECS = 1.0
 
 
-class PlainTrainer:
-    """A trainer that waits in the kernel: its own part of a fan-out is a write and a few reads."""
+class LeanTrainer:
+    """A trainer that costs as little as a client can."""
 
     def __init__(self, port: int, engine_port: int) -> None:
-        self._gateway = socket.create_connection(("127.0.0.1", port))
-        self._engine = socket.create_connection(("127.0.0.1", engine_port))
+        self._gateway = LeanClient(port)
+        self._engine = LeanClient(engine_port)
         self._fan_out = wire.request("POST", _TARGET.format(path=wire.CONTROL_PATH), port, _BODY)
         self._slowest = wire.request("GET", f"/{wire.SLOWEST_PATH}", engine_port)
 
     def fan_out(self) -> tuple[float, float]:
         """How long a fan-out took, and how long its slowest engine, in seconds."""
         sent_at = time.perf_counter()
-        report = _ask(self._gateway, self._fan_out)
+        report = self._gateway.ask(self._fan_out)
         took_secs = time.perf_counter() - sent_at
         check_report(json.loads(report))
-        return took_secs, json.loads(_ask(self._engine, self._slowest))
+        return took_secs, json.loads(self._engine.ask(self._slowest))
 
 
 def check_report(report: dict[str, int]) -> None:
@@ -58,30 +58,9 @@ def check_report(report: dict[str, int]) -> None:
         raise RuntimeError(f"{report['succeeded']} of {report['total']} engines did what was asked")
 
 
-def _ask(connection: socket.socket, request: bytes) -> bytes:
-    """The body of an answer that says how long it is."""
-    connection.sendall(request)
-    data = b""
-    while (end := data.find(wire.HEAD_END)) < 0:
-        data += _some(connection)
-    length = wire.content_length(data[:end])
-    if length is None:
-        raise RuntimeError("an answer does not say how long it is")
-    while len(data) < end + len(wire.HEAD_END) + length:
-        data += _some(connection)
-    return data[end + len(wire.HEAD_END) :]
-
-
-def _some(connection: socket.socket) -> bytes:
-    data = connection.recv(1 << 20)
-    if not data:
-        raise RuntimeError("a connection ended before its answer")
-    return data
-
-
 def measured(args: argparse.Namespace) -> dict[str, float]:
     """Fan-outs to a fleet that does nothing else: in a row, then some with a rest before each."""
-    trainer = PlainTrainer(args.port, args.engine_port)
+    trainer = LeanTrainer(args.port, args.engine_port)
     window = Window(args.gateway_pid, args.workers_pid)
     for _ in range(_WARMUP):
         trainer.fan_out()

@@ -47,9 +47,9 @@ def fake_workers(
     return Fleet("bench.workers", flags)
 
 
-def control_engines(count: int, control_ms: float) -> Fleet:
-    """Workers that know control calls alone, take so long for each, and cost next to nothing."""
-    return Fleet("bench.control_engines", {"count": count, "control_ms": control_ms})
+def lean_engines(count: int, control_ms: float = 0.0) -> Fleet:
+    """Workers that cost next to nothing. They answer plain chats at once, and control calls after so long."""
+    return Fleet("bench.lean_engines", {"count": count, "control_ms": control_ms})
 
 
 def sim_engines(count: int, **flags: float) -> Fleet:
@@ -108,6 +108,19 @@ class Stage:
         finally:
             self.children.kill(gateway.process)
         gateway.log.unlink()  # after a failure it stays, to be read
+
+    @contextmanager
+    def awake(self) -> Iterator[None]:
+        """Both cores stay awake meanwhile."""
+        settings = self.settings
+        wakeful = [
+            self.start_module("bench.wakeful", core=core) for core in (settings.gateway_core, settings.load_core)
+        ]
+        try:
+            yield
+        finally:
+            for child in wakeful:
+                self.children.kill(child)
 
     def start_load(
         self, module: str, *words: str, gateway: Gateway, workers: Workers, **options: float | str

@@ -6,7 +6,7 @@ A workload without flags runs with the defaults of both gateways.
 from dataclasses import dataclass
 
 from bench import fleet_runs, lone_runs, runs
-from bench.stage import Fleet, control_engines, fake_workers, sim_engines
+from bench.stage import Fleet, fake_workers, lean_engines, sim_engines
 from bench.stats import Target
 
 
@@ -112,12 +112,22 @@ WORKLOADS = (
     Workload(
         "latency",
         "chat, one connection, round robin",
-        runs.chat(1),
+        runs.alone(),
         (
             Measure("p50_us", "median latency", "us", Target("<=", 0.7)),
             Measure("p99_us", "99th percentile of latency", "us"),
+            _PROCESSOR_TIME,
         ),
         flags=_ROUND_ROBIN,
+        fleet=lean_engines(2),
+    ),
+    Workload(
+        "latency-awake",
+        "chat, one connection, round robin, on cores that are kept awake",
+        runs.alone(awake=True),
+        (Measure("p50_us", "median latency", "us"),),
+        flags=_ROUND_ROBIN,
+        fleet=lean_engines(2),
     ),
     Workload(
         "streams",
@@ -248,7 +258,7 @@ WORKLOADS = (
                 Measure("rested_us", "time beyond the slowest engine's, after a rest", "us"),
             ),
             flags=("--enable-rl", "--rl-fanout-concurrency", str(engines)),
-            fleet=control_engines(engines, _CONTROL_MS),
+            fleet=lean_engines(engines, _CONTROL_MS),
         )
         for engines, more in ((32, (_WITHIN_5_MS,)), (256, ()))
     ),

@@ -1,9 +1,10 @@
-"""Engines for control calls: `python -m bench.control_engines`, one process that listens on one port for each.
+"""Engines that cost next to nothing: `python -m bench.lean_engines`, one process that listens on one port for each.
 
-They answer `--control-ms` after they were asked, with ready-made bytes. What engines cost is time that no gateway can
-save, so this is a plain loop over the kernel's events: a call costs it a read and a write and little else. It notes how
-long the slowest call took since somebody asked for that, from the moment its request was there to when its answer was
-written, so that what the engines owe to each other on their core is theirs and not the gateway's.
+They answer with ready-made bytes, chats at once and control calls `--control-ms` after they were asked. What engines
+cost is time that no gateway can save, so this is a plain loop over the kernel's events: a call costs it a read and a
+write and little else. It notes how long the slowest control call took since somebody asked for that, from the moment
+its request was there to when its answer was written, so that what the engines owe to each other on their core is theirs
+and not the gateway's.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from bench import wire
 
 _SLOWEST_PATH = f"/{wire.SLOWEST_PATH}".encode()
 _CONTROL_PATH = f"/{wire.CONTROL_PATH}".encode()
+_CHAT_PATH = b"/v1/chat/completions"
 _READ_BYTES = 65_536
 _MOST_EVENTS = 1024
 # The kernel's wait has steps of a millisecond; what is left of them is not slept.
@@ -85,7 +87,9 @@ class Engines:
             self._take(data.split(b" ", 2)[1], connection, now)
 
     def _take(self, path: bytes, connection: socket.socket, now: float) -> None:
-        if path == _CONTROL_PATH:
+        if path == _CHAT_PATH:
+            connection.sendall(wire.CHAT_ANSWER)
+        elif path == _CONTROL_PATH:
             self._asked.append((now, connection.fileno(), connection))
         elif path == _SLOWEST_PATH:
             connection.sendall(wire.answer(json.dumps(self._slowest_secs).encode()))
@@ -101,9 +105,9 @@ class Engines:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="bench.control_engines")
+    parser = argparse.ArgumentParser(prog="bench.lean_engines")
     parser.add_argument("--count", type=int, required=True)
-    parser.add_argument("--control-ms", type=float, required=True)
+    parser.add_argument("--control-ms", type=float, default=0.0)
     args = parser.parse_args()
     engines = Engines(args.count, args.control_ms / 1000)
     print(json.dumps(engines.ports), flush=True)
