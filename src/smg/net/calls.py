@@ -46,7 +46,7 @@ Ended = Callable[[Captured | UpstreamError], None]
 class PendingCall:
     """One call under way."""
 
-    __slots__ = ("_calls", "_ended", "_task", "connection", "deadline", "limits", "request")
+    __slots__ = ("_calls", "_ended", "_task", "connect_by", "connection", "deadline", "limits", "request")
 
     def __init__(self, calls: Calls, request: Outgoing, limits: CallLimits, deadline: float, ended: Ended) -> None:
         self._calls = calls
@@ -55,7 +55,13 @@ class PendingCall:
         self.request = request
         self.limits = limits
         self.deadline = deadline
+        self.connect_by = math.inf
         self.connection: KeptConnection | None = None
+
+    @property
+    def due(self) -> float:
+        """When the call is to end if nothing happens, on the loop's clock."""
+        return min(self.deadline, self.connect_by)
 
     def cancel(self) -> None:
         """End the call and its connection; nobody hears of it. Harmless if it has ended."""
@@ -65,7 +71,10 @@ class PendingCall:
     def expire(self) -> None:
         """End the call because its time is over."""
         self._stop()
-        self.failed(UpstreamTimeout("call_upstream_timeout", f"no answer within {self.limits.timeout_secs:g} s"))
+        late = f"no answer within {self.limits.timeout_secs:g} s"
+        if self.connect_by < self.deadline:
+            late = "connecting to the worker timed out"
+        self.failed(UpstreamTimeout("call_upstream_timeout", late))
 
     def run(self, task: asyncio.Task[None]) -> None:
         """A task works for the call as long as it has no connection."""
@@ -74,6 +83,7 @@ class PendingCall:
     def send(self, connection: KeptConnection) -> None:
         """Ask on this connection."""
         self._task = None
+        self.connect_by = math.inf
         self.connection = connection
         request, limits = self.request, self.limits
         connection.keep_secs = limits.keep_secs
@@ -147,8 +157,7 @@ class Calls:
         """
         call = PendingCall(self, request, limits, self._loop.time() + limits.timeout_secs, ended)
         self._under_way[call] = None
-        if call.deadline < self._due:
-            self._wake_at(call.deadline)
+        self._wake_by(call.deadline)
         connection = None if http2 else self._take(key, address, tls)
         if connection is not None:
             call.send(connection)
@@ -175,7 +184,9 @@ class Calls:
                     pass  # nothing of the request has been sent
                 else:
                     return
-            call.send(await self._connect(KeptConnection(self, key, address, tls), call.limits))
+            call.connect_by = self._loop.time() + call.limits.connect_timeout_secs
+            self._wake_by(call.due)
+            call.send(await self._connect(KeptConnection(self, key, address, tls)))
         except UpstreamError as error:
             call.failed(error)
         except UnicodeError:  # of a host name that cannot be looked up
@@ -184,20 +195,17 @@ class Calls:
             log.exception("a call failed in the gateway", host=address.host)
             call.failed(UpstreamError("call_upstream_request_error", type(error).__name__))
 
-    async def _connect(self, connection: KeptConnection, limits: CallLimits) -> KeptConnection:
+    async def _connect(self, connection: KeptConnection) -> KeptConnection:
         address = connection.address
         tls = connection.tls or (trusted() if address.tls else None)
         try:
-            async with asyncio.timeout(limits.connect_timeout_secs):
-                await self._loop.create_connection(
-                    lambda: connection,
-                    address.host,
-                    address.port,
-                    ssl=tls,
-                    server_hostname=address.host if tls else None,
-                )
-        except TimeoutError:
-            raise UpstreamTimeout("call_upstream_timeout", "connecting to the worker timed out") from None
+            await self._loop.create_connection(
+                lambda: connection,
+                address.host,
+                address.port,
+                ssl=tls,
+                server_hostname=address.host if tls else None,
+            )
         except OSError as error:
             raise unreachable(error) from error
         return connection
@@ -266,17 +274,20 @@ class Calls:
         if not self._kept and not self._shunned:
             self._sweeper.discard(self)
 
-    def _wake_at(self, deadline: float) -> None:
+    def _wake_by(self, due: float) -> None:
+        """See to what is due at that time, at the latest."""
+        if due >= self._due:
+            return
         if self._timer is not None:
             self._timer.cancel()
-        self._due = deadline
-        self._timer = self._loop.call_at(deadline, self._expire)
+        self._due = due
+        self._timer = self._loop.call_at(due, self._expire)
 
     def _expire(self) -> None:
         """End the calls whose time is over, and wake again for the next one."""
         self._timer, self._due = None, math.inf
         now = self._loop.time()
-        for call in [call for call in self._under_way if call.deadline <= now]:
+        for call in [call for call in self._under_way if call.due <= now]:
             call.expire()
         if self._under_way:
-            self._wake_at(min([call.deadline for call in self._under_way]))
+            self._wake_by(min([call.due for call in self._under_way]))
