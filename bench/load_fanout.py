@@ -1,8 +1,9 @@
-"""Fan-outs of a trainer: `python -m bench.load_fanout idle|busy|large`.
+"""Fan-outs of a trainer: `python -m bench.load_fanout idle|rested|busy|large`.
 
-idle   one fan-out after another, and how much longer each takes than the slowest engine does
-busy   the same, compared with the time that engines should take, then once more while so many streams run
-large  one fan-out at a time that every engine answers with a mebibyte, and what the gateway's memory grows by
+idle    one fan-out after another, and how much longer each takes than the slowest engine does
+rested  the same with a rest before each, in which the gateways give up their connections
+busy    the same as idle, compared with the time that engines should take, then once more while so many streams run
+large   one fan-out at a time that every engine answers with a mebibyte, and what the gateway's memory grows by
 """
 
 import argparse
@@ -29,7 +30,6 @@ _TARGET = "/v1/rl/engine/{path}?selector=worker_type%3Dregular"
 _BODY = b"{}"
 _WARMUP = 5
 _LARGE_ROUNDS = 3
-_RESTED_ROUNDS = 3
 _REST_SECS = 3.5  # longer than control connections are kept
 _STREAMS_SETTLE_SECS = 1.0
 
@@ -58,25 +58,24 @@ def check_report(report: dict[str, int]) -> None:
         raise RuntimeError(f"{report['succeeded']} of {report['total']} engines did what was asked")
 
 
-def measured(args: argparse.Namespace) -> dict[str, float]:
-    """Fan-outs to a fleet that does nothing else: in a row, then some with a rest before each."""
+def measured(args: argparse.Namespace, *, rest_secs: float = 0.0) -> dict[str, float]:
+    """Fan-outs to a fleet that does nothing else, with a rest before each."""
     trainer = LeanTrainer(args.port, args.engine_port)
     window = Window(args.gateway_pid, args.workers_pid)
     for _ in range(_WARMUP):
         trainer.fan_out()
     window.open()
-    beyond_secs = sorted(took - slowest for took, slowest in [trainer.fan_out() for _ in range(args.rounds)])
-    figures = window.close()
-    rested_secs = []
-    for _ in range(_RESTED_ROUNDS):
-        time.sleep(_REST_SECS)
+    beyond_secs = []
+    for _ in range(args.rounds):
+        time.sleep(rest_secs)
         took_secs, slowest_secs = trainer.fan_out()
-        rested_secs.append(took_secs - slowest_secs)
+        beyond_secs.append(took_secs - slowest_secs)
+    figures = window.close()
+    beyond_secs.sort()
     return figures | {
         "overhead_us": statistics.median(beyond_secs) * 1e6,
         "overhead_p10_us": percentile(beyond_secs, 10) * 1e6,
         "overhead_p90_us": percentile(beyond_secs, 90) * 1e6,
-        "rested_us": statistics.median(rested_secs) * 1e6,
         "cpu_us": figures["gateway_cpu_secs"] / args.rounds * 1e6,
     }
 
@@ -147,6 +146,8 @@ async def beside_streams(args: argparse.Namespace) -> dict[str, float]:
 def run(args: argparse.Namespace) -> dict[str, float]:
     if args.kind == "idle":
         return measured(args)
+    if args.kind == "rested":
+        return measured(args, rest_secs=_REST_SECS)
     if args.kind == "large":
         return {"growth_kb": uvloop.run(growth_kb(args.port, args.gateway_pid))}
     return uvloop.run(beside_streams(args))
@@ -154,7 +155,7 @@ def run(args: argparse.Namespace) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.load_fanout")
-    parser.add_argument("kind", choices=("idle", "busy", "large"))
+    parser.add_argument("kind", choices=("idle", "rested", "busy", "large"))
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--gateway-pid", type=int, required=True)
     parser.add_argument("--workers-pid", type=int, required=True)

@@ -79,7 +79,7 @@ def race(
     if workload.rival is not None:
         racing = [(side, workload.flags) for side in sides if side.name == "ours"]
         racing += [(replace(side, name=workload.rival.name), workload.rival.flags) for side, _ in racing]
-    for pair in range(min(stage.settings.pairs, workload.most_pairs)):
+    for pair in range(min(stage.settings.pairs * workload.pairs_times, workload.most_pairs)):
         for side, flags in racing:
             try:
                 figures = workload.run(stage, side, flags, workload.fleet)

@@ -41,6 +41,7 @@ class Workload:
     fleet: Fleet = _TWO_WORKERS
     ours_only: bool = False
     rival: Rival | None = None
+    pairs_times: int = 1  # so many times the pairs, for short runs that every neighbour on the machine shows in
     most_pairs: int = 100  # for runs where more repetition tells nothing new
 
     @property
@@ -58,6 +59,7 @@ _PROCESSOR_TIME = Measure("cpu_us", "processor time per request", "us")
 _RATE = Measure("rps", "requests per second", "req/s", Target(">=", 1.5))
 _HITS = Measure("hit_ratio", "prompt tokens found in the engines' caches", "share", Target(">=", 1.0))
 _CONTROL_MS = 20.0
+_RESTED_ROUNDS = 3
 _WITHIN_5_MS = Measure("overhead_us", "the same, alone", "us", Target("<=", 5000, of_ours=True))
 _SILENT_MS = 3_600_000.0  # a first event, and nothing more while the run lasts
 _FLAT = Measure("growth_kb", "memory growth, first to last quarter", "KB", Target("<=", 1024, of_ours=True))
@@ -120,6 +122,7 @@ WORKLOADS = (
         ),
         flags=_ROUND_ROBIN,
         fleet=lean_engines(2),
+        pairs_times=3,
     ),
     Workload(
         "latency-awake",
@@ -135,6 +138,7 @@ WORKLOADS = (
         runs.streams(64),
         (Measure("cpu_per_event_us", "processor time per event", "us", Target("<=", 0.7)), _EVENTS_PER_SECOND),
         fleet=fake_workers(interval_ms=0),
+        pairs_times=3,
     ),
     Workload(
         "paced-streams",
@@ -255,12 +259,24 @@ WORKLOADS = (
                 Measure("overhead_us", "time beyond the slowest engine's", "us", Target("<=", 0.5)),
                 *more,
                 Measure("cpu_us", "processor time per fan-out", "us"),
-                Measure("rested_us", "time beyond the slowest engine's, after a rest", "us"),
             ),
             flags=("--enable-rl", "--rl-fanout-concurrency", str(engines)),
             fleet=lean_engines(engines, _CONTROL_MS),
+            pairs_times=3,
         )
         for engines, more in ((32, (_WITHIN_5_MS,)), (256, ()))
+    ),
+    *(
+        Workload(
+            f"fanout-{engines}-rested",
+            f"a fan-out to {engines} engines that take {_CONTROL_MS:.0f} ms, after a rest",
+            fleet_runs.fan_out("rested", rounds=_RESTED_ROUNDS),
+            (Measure("overhead_us", "time beyond the slowest engine's", "us"),),
+            flags=("--enable-rl", "--rl-fanout-concurrency", str(engines)),
+            fleet=lean_engines(engines, _CONTROL_MS),
+            most_pairs=3,
+        )
+        for engines in (32, 256)
     ),
     Workload(
         "fanout-busy",

@@ -90,6 +90,11 @@ def test_a_rival_is_our_own_gateway_with_other_flags() -> None:
     assert outcome.ratio(RATE) == Spread(1.0, 1.0, 1.0)
 
 
+def test_short_runs_are_repeated_more_often_and_long_ones_less() -> None:
+    assert len(raced([OURS], pairs=2, pairs_times=3)[1]) == 6
+    assert len(raced([OURS], pairs=2, pairs_times=3, most_pairs=4)[1]) == 4
+
+
 def test_a_workload_of_our_own_spares_the_published_gateway() -> None:
     _, turns = raced([OURS, PUBLISHED], ours_only=True, most_pairs=1)
     assert turns == [("ours", ())]
