@@ -5,8 +5,6 @@ Normalising comes first, so that the rules see what the worker will see.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from msgspec import Raw
 
 from smg.protocol.body import REMOVED, Edits, edit, members
@@ -22,30 +20,24 @@ _FOREIGN = "tools"
 _NULL = b"null"
 
 
-class Settled(NamedTuple):
-    """`edits` are for the body, `broken` are the rules that the request breaks. `foreign` says that members of messages
-    were taken out which mean something to another family only.
+def settle(request: Request, body: bytes) -> tuple[Edits, list[str], bool]:
+    """Bring `request`, which was read from `body`, into its one form, and judge it.
+
+    Returns the edits for the body, the rules that the request breaks, and whether members of messages were taken out
+    which mean something to another family only.
     """
-
-    edits: Edits
-    broken: list[str]
-    foreign: bool = False
-
-
-def settle(request: Request, body: bytes) -> Settled:
-    """Bring `request`, which was read from `body`, into its one form, and judge it."""
     edits = normalise(request)
     if type(request) is not ChatRequest:
-        return Settled(edits, violations(request))
+        return edits, violations(request), False
     profile = profile_of(request.model)
     declared = _messages_declare_tools(request)
     if profile is BASELINE and not declared:
-        return Settled(edits, violations(request))
+        return edits, violations(request), False
     draft = Draft(request, body, edits, declared)
     foreign = declared and not profile.takes_message_tools and _drop_message_tools(draft)
     profile.normalise(draft)
     broken = [*violations(request), *(f"__all__: {text}" for text in profile.violations(draft))]
-    return Settled(edits, broken, foreign)
+    return edits, broken, foreign
 
 
 def _messages_declare_tools(request: ChatRequest) -> bool:

@@ -41,10 +41,6 @@ class RequestIds:
                 if 0 < len(value) <= _LONGEST_BYTES and not value.translate(None, _VISIBLE):
                     return value.decode("ascii")
                 break
-        return self.fresh(prefix)
-
-    def fresh(self, prefix: str) -> str:
-        """A new id: `prefix` and 24 random letters and digits."""
         start = self._at
         end = start + _RANDOM_CHARS
         if end > len(self._pool):

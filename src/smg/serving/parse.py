@@ -15,7 +15,7 @@ from smg.fleet.placement import Needs, Placer
 from smg.fleet.registry import Registry
 from smg.net.exchange import Exchange
 from smg.protocol.batches import batch_size, choices
-from smg.protocol.body import Edits, edit
+from smg.protocol.body import edit
 from smg.protocol.contracts import settle
 from smg.protocol.decoding import decode
 from smg.protocol.failures import ParseFailure, RuleViolation
@@ -75,7 +75,11 @@ class Parser:
         if body is None:
             body = await exchange.read_body()
         request = decode(endpoint.kind, body)
-        edits = _settled(request, body)
+        edits, broken, foreign = settle(request, body)
+        if broken:
+            raise RuleViolation.of(broken)
+        if foreign:
+            log.warning("members of messages that belong to another model family are dropped", members="tools")
         model, spelling, label, policy = self._view.named(
             request.model  # type: ignore[attr-defined]  # every kind of an endpoint has one
         )
@@ -178,13 +182,3 @@ def _identity(headers: dict[bytes, bytes]) -> str | None:
         if value:
             return value.decode("latin-1")
     return None
-
-
-def _settled(request: Request, body: bytes) -> Edits:
-    """The edits that bring a request into its one form; raises RuleViolation."""
-    edits, broken, foreign = settle(request, body)
-    if broken:
-        raise RuleViolation.of(broken)
-    if foreign:
-        log.warning("members of messages that belong to another model family are dropped", members="tools")
-    return edits

@@ -43,7 +43,7 @@ def test_fresh_ids_have_their_prefix_and_never_repeat():
     made = [ids.of({}, "chatcmpl-") for _ in range(1000)]
     assert all(FRESH.fullmatch(one) for one in made)
     assert len(set(made)) == len(made)
-    assert ids.fresh("msg_").startswith("msg_")
+    assert ids.of({}, "msg_").startswith("msg_")
 
 
 def test_randomness_is_drawn_for_many_ids_at_once_and_used_once():
@@ -54,8 +54,8 @@ def test_randomness_is_drawn_for_many_ids_at_once_and_used_once():
         return bytes((len(drawn) + i) % 256 for i in range(count))
 
     ids = RequestIds(DEFAULT_NAMES, random_bytes)
-    made = {ids.fresh("") for _ in range(64)}
+    made = {ids.of({}, "") for _ in range(64)}
     assert len(drawn) == 1
-    ids.fresh("")
+    ids.of({}, "")
     assert len(drawn) == 2
     assert all(len(one) == 24 for one in made)

@@ -263,9 +263,11 @@ class UpstreamConnection(asyncio.Protocol):
             self._keep = False
         else:
             self._left = length
-        if length == 0:
-            if data:
+        if length is not None and len(data) >= length:  # all of it came with its head, as small answers do
+            if len(data) > length:
+                data = data[:length]
                 self._keep = False
+            reply.fill(data)
             self._complete(reply)
         elif data:
             self._take_body(reply, data)
@@ -300,11 +302,13 @@ class UpstreamConnection(asyncio.Protocol):
         self.relay_chunk = None
         self._left = 0
         self.deadline = 0.0
-        self.unhold()
+        if self._held:
+            self.unhold()
         upload, self._upload = self._upload, None
         if upload is not None:
             upload.unpipe()
-        reply.finish()
+        if not reply.complete:
+            reply.finish()
         if upload is None and self._keep and not self.broken and self._writable:
             self._owner.release(self)
         else:
