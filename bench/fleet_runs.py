@@ -76,10 +76,7 @@ def fan_out(kind: str, **options: float) -> Run:
 
     @played
     def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
-        engine_port = workers.ports[0]
-        load = stage.start_load(
-            "bench.load_fanout", kind, gateway=gateway, workers=workers, engine_port=engine_port, **options
-        )
+        load = stage.start_load("bench.load_fanout", kind, gateway=gateway, workers=workers, **options)
         return stage.children.finish(load, _FANOUT_LIMIT_SECS)
 
     return run

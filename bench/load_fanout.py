@@ -1,9 +1,7 @@
-"""Fan-outs of a trainer: `python -m bench.load_fanout idle|rested|busy|large`.
+"""Fan-outs of a trainer while something else is to be seen: `python -m bench.load_fanout busy|large`.
 
-idle    one fan-out after another, and how much longer each takes than the slowest engine does
-rested  the same with a rest before each, in which the gateways give up their connections
-busy    the same as idle, compared with the time that engines should take, then once more while so many streams run
-large   one fan-out at a time that every engine answers with a mebibyte, and what the gateway's memory grows by
+busy   one fan-out after another, and once more while so many streams run
+large  one fan-out at a time that every engine answers with a mebibyte, and what the gateway's memory grows by
 """
 
 import argparse
@@ -20,36 +18,14 @@ from http import HTTPStatus
 import uvloop
 
 from bench import procfs, wire
-from bench.lean_http import LeanClient
 from bench.load_streams import StreamClient, Tally
 from bench.plain_http import PlainClient
-from bench.stats import percentile
-from bench.window import Window
 
-_TARGET = "/v1/rl/engine/{path}?selector=worker_type%3Dregular"
-_BODY = b"{}"
+TARGET = "/v1/rl/engine/{path}?selector=worker_type%3Dregular"
+BODY = b"{}"
 _WARMUP = 5
 _LARGE_ROUNDS = 3
-_REST_SECS = 3.5  # longer than control connections are kept
 _STREAMS_SETTLE_SECS = 1.0
-
-
-class LeanTrainer:
-    """A trainer that costs as little as a client can."""
-
-    def __init__(self, port: int, engine_port: int) -> None:
-        self._gateway = LeanClient(port)
-        self._engine = LeanClient(engine_port)
-        self._fan_out = wire.request("POST", _TARGET.format(path=wire.CONTROL_PATH), port, _BODY)
-        self._slowest = wire.request("GET", f"/{wire.SLOWEST_PATH}", engine_port)
-
-    def fan_out(self) -> tuple[float, float]:
-        """How long a fan-out took, and how long its slowest engine, in seconds."""
-        sent_at = time.perf_counter()
-        report = self._gateway.ask(self._fan_out)
-        took_secs = time.perf_counter() - sent_at
-        check_report(json.loads(report))
-        return took_secs, json.loads(self._engine.ask(self._slowest))
 
 
 def check_report(report: dict[str, int]) -> None:
@@ -58,32 +34,10 @@ def check_report(report: dict[str, int]) -> None:
         raise RuntimeError(f"{report['succeeded']} of {report['total']} engines did what was asked")
 
 
-def measured(args: argparse.Namespace, *, rest_secs: float = 0.0) -> dict[str, float]:
-    """Fan-outs to a fleet that does nothing else, with a rest before each."""
-    trainer = LeanTrainer(args.port, args.engine_port)
-    window = Window(args.gateway_pid, args.workers_pid)
-    for _ in range(_WARMUP):
-        trainer.fan_out()
-    window.open()
-    beyond_secs = []
-    for _ in range(args.rounds):
-        time.sleep(rest_secs)
-        took_secs, slowest_secs = trainer.fan_out()
-        beyond_secs.append(took_secs - slowest_secs)
-    figures = window.close()
-    beyond_secs.sort()
-    return figures | {
-        "overhead_us": statistics.median(beyond_secs) * 1e6,
-        "overhead_p10_us": percentile(beyond_secs, 10) * 1e6,
-        "overhead_p90_us": percentile(beyond_secs, 90) * 1e6,
-        "cpu_us": figures["gateway_cpu_secs"] / args.rounds * 1e6,
-    }
-
-
 async def fan_out(client: PlainClient, port: int, path: str) -> float:
     """The seconds that a trainer waits for one fan-out to all engines."""
     started_at = time.perf_counter()
-    answer = await client.post(port, _TARGET.format(path=path), _BODY)
+    answer = await client.post(port, TARGET.format(path=path), BODY)
     waited_secs = time.perf_counter() - started_at
     if answer.status != HTTPStatus.OK:
         raise RuntimeError(f"a fan-out was answered {answer.status}: {answer.body[:200]!r}")
@@ -144,10 +98,6 @@ async def beside_streams(args: argparse.Namespace) -> dict[str, float]:
 
 
 def run(args: argparse.Namespace) -> dict[str, float]:
-    if args.kind == "idle":
-        return measured(args)
-    if args.kind == "rested":
-        return measured(args, rest_secs=_REST_SECS)
     if args.kind == "large":
         return {"growth_kb": uvloop.run(growth_kb(args.port, args.gateway_pid))}
     return uvloop.run(beside_streams(args))
@@ -155,11 +105,10 @@ def run(args: argparse.Namespace) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.load_fanout")
-    parser.add_argument("kind", choices=("idle", "rested", "busy", "large"))
+    parser.add_argument("kind", choices=("busy", "large"))
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--gateway-pid", type=int, required=True)
     parser.add_argument("--workers-pid", type=int, required=True)
-    parser.add_argument("--engine-port", type=int, required=True, help="of any of the engines")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--streams", type=int, default=0)
     json.dump(run(parser.parse_args()), sys.stdout)

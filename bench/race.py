@@ -1,6 +1,6 @@
 """Running a workload: the sides take turns, A B A B, and what they showed is kept run by run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from bench.gateways import Side
@@ -8,7 +8,10 @@ from bench.processes import ChildFailedError
 from bench.runs import Figures
 from bench.stage import Stage
 from bench.stats import Spread, pair_ratios
+from bench.together import Together
 from bench.workloads import Measure, Workload
+
+Entry = tuple[Side, tuple[str, ...]]  # with its flags
 
 # A core is full above this share. When only the load side's is, the gateway may not have set the pace.
 FULL = 0.95
@@ -80,12 +83,24 @@ def race(
         racing = [(side, workload.flags) for side in sides if side.name == "ours"]
         racing += [(replace(side, name=workload.rival.name), workload.rival.flags) for side, _ in racing]
     for pair in range(min(stage.settings.pairs * workload.pairs_times, workload.most_pairs)):
-        for side, flags in racing:
-            try:
-                figures = workload.run(stage, side, flags, workload.fleet)
-            except ChildFailedError as error:
-                outcome.failure = f"{side.name}: {error}"
-                return outcome
-            outcome.figures.setdefault(side.name, []).append(figures)
-            tell(pair, side, figures)
+        try:
+            for side, figures in _one_each(stage, workload, racing):
+                outcome.figures.setdefault(side.name, []).append(figures)
+                tell(pair, side, figures)
+        except ChildFailedError as error:
+            outcome.failure = str(error)
+            return outcome
     return outcome
+
+
+def _one_each(stage: Stage, workload: Workload, racing: Sequence[Entry]) -> Iterator[tuple[Side, Figures]]:
+    """One run for each side: one after the other, or all in one."""
+    if isinstance(workload.run, Together):
+        figures = workload.run(stage, racing, workload.fleet)
+        yield from [(side, figures[side.name]) for side, _ in racing]
+        return
+    for side, flags in racing:
+        try:
+            yield side, workload.run(stage, side, flags, workload.fleet)
+        except ChildFailedError as error:
+            raise ChildFailedError(f"{side.name}: {error}") from error

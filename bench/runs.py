@@ -53,23 +53,6 @@ def chat(connections: int, prompt_bytes: int = 0) -> Run:
     return run
 
 
-def alone(*, awake: bool = False) -> Run:
-    """One caller with one request at a time; nobody else is there."""
-
-    @played
-    def run(stage: Stage, gateway: Gateway, workers: Workers) -> Figures:
-        if not awake:
-            return stage.run_load("bench.load_alone", gateway=gateway, workers=workers, seconds=stage.settings.seconds)
-        with stage.awake():
-            figures = stage.run_load(
-                "bench.load_alone", gateway=gateway, workers=workers, seconds=stage.settings.seconds
-            )
-        # A core that is kept awake is always busy, which says nothing of anybody.
-        return {name: figure for name, figure in figures.items() if not name.endswith("_busy")}
-
-    return run
-
-
 def settled_chats(connections: int, kilobytes: int) -> Run:
     """What bringing a chat into its form costs by profile, as a share of the processor time of that very request."""
 

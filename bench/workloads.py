@@ -5,7 +5,7 @@ A workload without flags runs with the defaults of both gateways.
 
 from dataclasses import dataclass
 
-from bench import fleet_runs, lone_runs, runs
+from bench import fleet_runs, lone_runs, runs, together
 from bench.stage import Fleet, fake_workers, lean_engines, sim_engines
 from bench.stats import Target
 
@@ -35,13 +35,13 @@ _TWO_WORKERS = fake_workers()
 class Workload:
     name: str
     title: str
-    run: runs.Run
+    run: runs.Run | together.Together
     measures: tuple[Measure, ...]
     flags: tuple[str, ...] = ()
     fleet: Fleet = _TWO_WORKERS
     ours_only: bool = False
     rival: Rival | None = None
-    pairs_times: int = 1  # so many times the pairs, for short runs that every neighbour on the machine shows in
+    pairs_times: int = 1  # so many times the pairs, for short runs in which every neighbour shows
     most_pairs: int = 100  # for runs where more repetition tells nothing new
 
     @property
@@ -59,7 +59,8 @@ _PROCESSOR_TIME = Measure("cpu_us", "processor time per request", "us")
 _RATE = Measure("rps", "requests per second", "req/s", Target(">=", 1.5))
 _HITS = Measure("hit_ratio", "prompt tokens found in the engines' caches", "share", Target(">=", 1.0))
 _CONTROL_MS = 20.0
-_RESTED_ROUNDS = 3
+_ROUNDS = 100
+_RESTED_ROUNDS = 5
 _WITHIN_5_MS = Measure("overhead_us", "the same, alone", "us", Target("<=", 5000, of_ours=True))
 _SILENT_MS = 3_600_000.0  # a first event, and nothing more while the run lasts
 _FLAT = Measure("growth_kb", "memory growth, first to last quarter", "KB", Target("<=", 1024, of_ours=True))
@@ -114,7 +115,7 @@ WORKLOADS = (
     Workload(
         "latency",
         "chat, one connection, round robin",
-        runs.alone(),
+        together.alone(),
         (
             Measure("p50_us", "median latency", "us", Target("<=", 0.7)),
             Measure("p99_us", "99th percentile of latency", "us"),
@@ -122,12 +123,11 @@ WORKLOADS = (
         ),
         flags=_ROUND_ROBIN,
         fleet=lean_engines(2),
-        pairs_times=3,
     ),
     Workload(
         "latency-awake",
         "chat, one connection, round robin, on cores that are kept awake",
-        runs.alone(awake=True),
+        together.alone(awake=True),
         (Measure("p50_us", "median latency", "us"),),
         flags=_ROUND_ROBIN,
         fleet=lean_engines(2),
@@ -254,7 +254,7 @@ WORKLOADS = (
         Workload(
             f"fanout-{engines}",
             f"a fan-out to {engines} engines that take {_CONTROL_MS:.0f} ms",
-            fleet_runs.fan_out("idle"),
+            together.fan_outs(_ROUNDS),
             (
                 Measure("overhead_us", "time beyond the slowest engine's", "us", Target("<=", 0.5)),
                 *more,
@@ -262,7 +262,6 @@ WORKLOADS = (
             ),
             flags=("--enable-rl", "--rl-fanout-concurrency", str(engines)),
             fleet=lean_engines(engines, _CONTROL_MS),
-            pairs_times=3,
         )
         for engines, more in ((32, (_WITHIN_5_MS,)), (256, ()))
     ),
@@ -270,7 +269,7 @@ WORKLOADS = (
         Workload(
             f"fanout-{engines}-rested",
             f"a fan-out to {engines} engines that take {_CONTROL_MS:.0f} ms, after a rest",
-            fleet_runs.fan_out("rested", rounds=_RESTED_ROUNDS),
+            together.fan_outs(_RESTED_ROUNDS, rested=True),
             (Measure("overhead_us", "time beyond the slowest engine's", "us"),),
             flags=("--enable-rl", "--rl-fanout-concurrency", str(engines)),
             fleet=lean_engines(engines, _CONTROL_MS),
