@@ -157,7 +157,8 @@ class Calls:
         """
         call = PendingCall(self, request, limits, self._loop.time() + limits.timeout_secs, ended)
         self._under_way[call] = None
-        self._wake_by(call.deadline)
+        if call.deadline < self._due:
+            self._wake_by(call.deadline)
         connection = None if http2 else self._take(key, address, tls)
         if connection is not None:
             call.send(connection)
@@ -229,14 +230,16 @@ class Calls:
 
     def release(self, connection: CallConnection) -> None:
         assert isinstance(connection, KeptConnection)
-        kept = self._kept.setdefault(connection.key, [])
+        kept = self._kept.get(connection.key)
+        if kept is None:
+            kept = self._kept[connection.key] = []
+            self._sweeper.add(self)  # until nothing is kept any more
         if self._closed or not connection.keep_secs or len(kept) >= MOST_KEPT or connection.key in self._shunned:
             connection.abort()
             return
         connection.until = self._loop.time() + connection.keep_secs
         connection.silence = connection.silence or Silence(connection.transport)
         kept.append(connection)
-        self._sweeper.add(self)
 
     def forget(self, connection: CallConnection) -> None:
         assert isinstance(connection, KeptConnection)

@@ -28,24 +28,19 @@ _BODYLESS_METHODS = frozenset({"GET", "HEAD"})
 class Outgoing:
     """A request. `target` is path and query; `fields` are all but what makes a message: host, length, connection.
 
-    `body` is not copied, however many calls share it. Nobody changes it.
+    `body` is not copied, however many calls share it. `http1_parts` is the head before the host's name and behind its
+    line, which is the same for all hosts. Nobody changes anything.
     """
 
     method: str
     target: str
     fields: Sequence[tuple[bytes, bytes]] = ()
     body: bytes = b""
-    _http1_parts: tuple[bytes, bytes] | None = field(default=None, init=False, repr=False, compare=False)
+    http1_parts: tuple[bytes, bytes] = field(init=False, repr=False, compare=False)
 
-    @property
-    def http1_parts(self) -> tuple[bytes, bytes]:
-        """The head before the host's name and behind its line: the same for all hosts, and made once for them."""
-        parts = self._http1_parts
-        if parts is None:
-            lines = b"".join([b"%b: %b\r\n" % line for line in (*self.fields, *_length(self))])
-            parts = f"{self.method} {self.target} HTTP/1.1\r\nhost: ".encode(), lines + b"\r\n"
-            self._http1_parts = parts
-        return parts
+    def __post_init__(self) -> None:
+        lines = b"".join([b"%b: %b\r\n" % line for line in (*self.fields, *_length(self))])
+        self.http1_parts = f"{self.method} {self.target} HTTP/1.1\r\nhost: ".encode(), lines + b"\r\n"
 
 
 class Captured(NamedTuple):

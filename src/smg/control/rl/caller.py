@@ -34,6 +34,8 @@ MAX_ANSWER_BYTES: Final = 1 << 20
 CONNECT_TIMEOUT_SECS: Final = 10.0
 """For workers that set no time of their own."""
 
+_NOWHERE: Final = Address("", 0, tls=False, authority=b"")
+
 Fields = Sequence[tuple[bytes, bytes]]
 
 
@@ -53,6 +55,20 @@ class ControlRequest(NamedTuple):
     query: str = ""
     fields: Fields = ()
     body: bytes = b""
+
+
+class Destination(NamedTuple):
+    """A worker as control calls reach it, while its registration stands.
+
+    Workers that are `alike` are sent the same bytes. One that is `refused` is not called: that is what comes of it.
+    """
+
+    worker: Worker
+    address: Address
+    alike: tuple[str, str | None]
+    limits: CallLimits
+    tls: ssl.SSLContext | None
+    refused: Failed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,40 +118,53 @@ class ControlCaller:
         self.network = network
         self.tls_of = tls_of
         self.reading = asyncio.Lock()
-        self._listeners: list[Listener] = []
+        self.listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
         """Tell `listener` of every call that has ended, before its caller hears of it. It must not wait."""
-        self._listeners.append(listener)
+        self.listeners.append(listener)
+
+    def destination(self, worker: Worker) -> Destination:
+        """How to call a worker."""
+        mode, refused = worker.connection_mode, None
+        address = _NOWHERE
+        if mode != "http":
+            reason = f"worker `{worker.url}` speaks {mode}; control calls are for HTTP workers"
+            refused = _failed(worker, "unsupported_connection_mode", reason, connection_mode=mode)
+        else:
+            try:
+                address = address_of(worker.base_url)
+            except ValueError as error:
+                refused = _unanswered(worker, UpstreamError("call_upstream_request_error", str(error)), 0.0)
+        alike = _prefix(worker.base_url), worker.api_key
+        return Destination(worker, address, alike, _limits(self.options, worker), self.tls_of(worker), refused)
 
     async def call_all(
         self,
-        workers: Sequence[Worker],
+        destinations: Sequence[Destination],
         request: ControlRequest,
         keeper: Keeper | None,
         came: Callable[[Outcome], None],
     ) -> None:
-        """Call every worker once; a call that ends makes room for the next. `came` hears every outcome as it comes, and
+        """Call each of them once; a call that ends makes room for the next. `came` hears every outcome as it comes, and
         large answers go to the keeper, if there is one.
         """
-        await _Round(self, workers, request, keeper, came).run()
+        await _Round(self, destinations, request, keeper, came).run()
 
     async def call(self, worker: Worker, request: ControlRequest) -> Outcome:
         """Call one worker."""
         outcomes: list[Outcome] = []
-        await self.call_all([worker], request, None, outcomes.append)
+        await self.call_all([self.destination(worker)], request, None, outcomes.append)
         return outcomes[0]
 
     def announce(self, outcome: Outcome, request: ControlRequest) -> None:
         """Tell the listeners of a call that has ended."""
-        if not self._listeners:
-            return
         result = result_of(outcome)
         if result is None:
             return
         status = outcome.status if isinstance(outcome, Answered) else None
         call = FinishedCall(outcome.worker, request.method, request.path, request.body, result, status)
-        for listener in self._listeners:
+        for listener in self.listeners:
             try:
                 listener(call)
             except Exception:  # the engine was called: whoever asked for it must hear so
@@ -150,6 +179,7 @@ class _Round:
     """
 
     __slots__ = (
+        "_begin_call",
         "_caller",
         "_came",
         "_done",
@@ -159,21 +189,24 @@ class _Round:
         "_sent",
         "_under_way",
         "_waiting",
+        "_window",
     )
 
     def __init__(
         self,
         caller: ControlCaller,
-        workers: Sequence[Worker],
+        destinations: Sequence[Destination],
         request: ControlRequest,
         keeper: Keeper | None,
         came: Callable[[Outcome], None],
     ) -> None:
         self._caller = caller
+        self._window = caller.options.window
+        self._begin_call = caller.network.begin
         self._request = request
         self._keeper = keeper
         self._came = came
-        self._waiting: Iterator[Worker] = iter(workers)
+        self._waiting: Iterator[Destination] | None = iter(destinations)
         self._under_way: dict[Worker, Pending] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._sent: dict[tuple[str, str | None], Outgoing] = {}
@@ -185,7 +218,7 @@ class _Round:
             self._begin_some()
             await self._done
         finally:
-            self._waiting = iter(())
+            self._waiting = None
             for call in self._under_way.values():
                 call.cancel()
             for reader in self._readers:
@@ -193,44 +226,25 @@ class _Round:
 
     def _begin_some(self) -> None:
         """Begin calls while there is room in the window; when all have ended, say so."""
-        window = self._caller.options.window
-        while len(self._under_way) + len(self._readers) < window:
-            worker = next(self._waiting, None)
-            if worker is None:
-                break
-            self._begin(worker)
+        while self._waiting is not None and len(self._under_way) + len(self._readers) < self._window:
+            destination = next(self._waiting, None)
+            if destination is None:
+                self._waiting = None
+            else:
+                self._begin(destination)
         if not self._under_way and not self._readers and not self._done.done():
             self._done.set_result(None)
 
-    def _begin(self, worker: Worker) -> None:
-        mode = worker.connection_mode
-        if mode != "http":
-            reason = f"worker `{worker.url}` speaks {mode}; control calls are for HTTP workers"
-            self._came(_failed(worker, "unsupported_connection_mode", reason, connection_mode=mode))
+    def _begin(self, destination: Destination) -> None:
+        worker, address, alike, limits, tls, refused = destination
+        if refused is not None:
+            self._called(refused)
             return
-        try:
-            address = address_of(worker.base_url)
-        except ValueError as error:
-            self._called(_unanswered(worker, UpstreamError("call_upstream_request_error", str(error)), 0.0))
-            return
-        caller = self._caller
-        self._under_way[worker] = caller.network.begin(
-            worker.id,
-            address,
-            self._outgoing(worker),
-            _limits(caller.options, worker),
-            partial(self._ended, worker, time.perf_counter()),
-            http2=worker.http2,
-            tls=caller.tls_of(worker),
-        )
-
-    def _outgoing(self, worker: Worker) -> Outgoing:
-        """What a worker is sent, which is the same for most of a fleet."""
-        alike = _prefix(worker.base_url), worker.api_key
         sent = self._sent.get(alike)
         if sent is None:
             sent = self._sent[alike] = outgoing(worker, self._request)
-        return sent
+        ended = partial(self._ended, worker, time.perf_counter())
+        self._under_way[worker] = self._begin_call(worker.id, address, sent, limits, ended, http2=worker.http2, tls=tls)
 
     def _ended(self, worker: Worker, started_at: float, result: Captured | UpstreamError) -> None:
         try:
@@ -245,7 +259,8 @@ class _Round:
                 self._readers.add(reader)
                 reader.add_done_callback(self._has_read)
                 return
-            self._begin_some()
+            if self._waiting is not None or not self._under_way:
+                self._begin_some()
         except Exception as error:  # noqa: BLE001  the fan-out fails with it, and not the connection that calls this
             self._fail(error)
 
@@ -276,7 +291,8 @@ class _Round:
 
     def _called(self, outcome: Outcome) -> None:
         self._came(outcome)
-        self._caller.announce(outcome, self._request)
+        if self._caller.listeners:
+            self._caller.announce(outcome, self._request)
 
 
 def outgoing(worker: Worker, request: ControlRequest) -> Outgoing:

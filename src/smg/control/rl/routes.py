@@ -18,7 +18,7 @@ import msgspec
 
 from smg.control.rl.accounts import ControlAccounts
 from smg.control.rl.answers import Answered, Report
-from smg.control.rl.caller import ControlCaller, ControlRequest
+from smg.control.rl.caller import ControlCaller, ControlRequest, Destination
 from smg.control.rl.kept import Keeper
 from smg.control.rl.refusals import Refusal, RepeatedSelector
 from smg.control.rl.rows import discovery_row
@@ -105,7 +105,7 @@ class _ControlPlane:
         self._accounts = accounts
         self._snapshot = registry.snapshot
         self._known = targets(self._snapshot.workers)
-        self._meant: dict[str, list[Worker]] = {}  # by selector
+        self._meant: dict[str, list[Destination]] = {}  # by selector
 
     def list_all(self, exchange: Exchange) -> None:
         """Every engine, by address."""
@@ -138,14 +138,14 @@ class _ControlPlane:
         text = selector_text(exchange.query)
         selector = selector_of(text)
         request = await _request(exchange, engine_path(exchange.params["path"]))
-        workers = self._selected(text, selector)
-        if not workers:
+        destinations = self._selected(text, selector)
+        if not destinations:
             self._accounts.nobody_matched(time.perf_counter() - started)
             raise Refusal("no_workers_match", f"no worker matches the selector `{text}`", selector=text)
         report = Report()
         try:
             with closing(Keeper()) as keeper:
-                await self._caller.call_all(workers, request, keeper, report.add)
+                await self._caller.call_all(destinations, request, keeper, report.add)
                 took_secs = time.perf_counter() - started
                 try:
                     await _send(exchange, report)
@@ -162,17 +162,17 @@ class _ControlPlane:
             self._meant.clear()
         return self._known
 
-    def _selected(self, text: str, selector: Selector) -> list[Worker]:
+    def _selected(self, text: str, selector: Selector) -> list[Destination]:
         """Whom a selector means. A trainer calls the same engines again and again."""
         engines = self._targets()
-        workers = self._meant.get(text)
-        if workers is None:
-            workers = selected(engines, selector)
+        destinations = self._meant.get(text)
+        if destinations is None:
+            destinations = [self._caller.destination(worker) for worker in selected(engines, selector)]
             if lasts(selector):
                 if len(self._meant) >= _MOST_MEANT:
                     self._meant.clear()
-                self._meant[text] = workers
-        return workers
+                self._meant[text] = destinations
+        return destinations
 
     def _worker(self, exchange: Exchange) -> Worker:
         worker_id = unquote(exchange.params["id"])

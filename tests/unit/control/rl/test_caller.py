@@ -18,7 +18,7 @@ async def all_called(caller, workers, request):
     """What came of a call to every worker."""
     outcomes = []
     with closing(Keeper()) as keeper:
-        await caller.call_all(workers, request, keeper, outcomes.append)
+        await caller.call_all(list(map(caller.destination, workers)), request, keeper, outcomes.append)
     return outcomes
 
 
@@ -214,7 +214,9 @@ async def test_cancelling_ends_what_is_under_way_and_starts_nothing(new_plane, m
     workers = [make_worker(f"w{number}") for number in range(6)]
     plane.engines.answers.update({worker.id: asyncio.Event() for worker in workers[1:]})
     outcomes = []
-    running = asyncio.ensure_future(plane.caller.call_all(workers, PAUSE, None, outcomes.append))
+    running = asyncio.ensure_future(
+        plane.caller.call_all(list(map(plane.caller.destination, workers)), PAUSE, None, outcomes.append)
+    )
     await eventually(lambda: plane.engines.called == ["w0", "w1", "w2"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
