@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from asyncio import iscoroutinefunction
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from smg.net.exchange import Exchange
@@ -17,6 +18,11 @@ from smg.protocol.error_styles import STYLES, ErrorStyle, Words
 Group = Literal["public", "serving", "admin"]
 # A handler that never waits is a plain function and runs inline; one that waits gets a task.
 Handler = Callable[[Exchange], Coroutine[Any, Any, None] | None]
+
+
+# Of paths that templates match, those that are asked for again and again, as those of control calls are.
+_MOST_REMEMBERED = 256
+_LONGEST_REMEMBERED = 256
 
 
 class Route(NamedTuple):
@@ -65,12 +71,17 @@ class RouteTable:
             number += 1 + len(template.names)
             patterns.append(_pattern(path))
         self._any_template = re.compile("|".join(patterns), re.DOTALL)
+        self._remembered = lru_cache(_MOST_REMEMBERED)(self._by_template)
 
     def methods(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:
         """The routes at a path by method (HEAD is served by GET), and what the template matched; empty if unknown."""
         found = self._fixed.get(path)
         if found is not None:
             return found, {}
+        methods, params = self._remembered(path) if len(path) <= _LONGEST_REMEMBERED else self._by_template(path)
+        return methods, dict(params)
+
+    def _by_template(self, path: str) -> tuple[dict[str, Route], dict[str, str]]:
         match = self._any_template.fullmatch(path)
         if match is None or match.lastindex is None:
             return {}, {}

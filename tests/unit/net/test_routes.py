@@ -99,6 +99,12 @@ def test_templates_mean_what_they_say(path):
     assert (found["GET"].path, params) == expected[path]
 
 
+def test_what_a_path_gave_belongs_to_the_request_alone():
+    for path in ("/workers/1", "/workers/" + "1" * 1000):
+        TABLE.methods(path)[1]["id"] = "another"
+        assert TABLE.methods(path)[1]["id"] == path.removeprefix("/workers/")
+
+
 def test_the_table_knows_who_waits():
     assert TABLE.methods("/health")[0]["POST"].waits
     assert not TABLE.methods("/health")[0]["GET"].waits

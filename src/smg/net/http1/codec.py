@@ -9,6 +9,7 @@ The limits on heads live here; limits on bodies belong to whoever reads them.
 
 from __future__ import annotations
 
+import re
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -24,6 +25,8 @@ MAX_TRAILER_BYTES = 16 * 1024
 # Control characters never belong in a line of a head, CR and LF included: together they end lines, and nothing else.
 _CONTROLS = bytes(c for c in range(32) if c not in b"\t") + b"\x7f"
 _TOKEN = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+# Method, path, query with its question mark, minor version: what any ordinary request begins with.
+_PLAIN_REQUEST_LINE = re.compile(rb"([A-Z]+) (/[!-\"$->@-~]*)((?:\?[!-\"$-~]*)?) HTTP/1\.([01])")
 _HEX_DIGITS = b"0123456789abcdefABCDEF"
 _MAX_HEX_DIGITS = 15
 _MAX_LENGTH_DIGITS = 18
@@ -203,6 +206,18 @@ def split_response(data: bytes) -> tuple[ResponseHead, bytes] | None:
 
 
 def _request_line(line: bytes) -> tuple[str, str, str, bool]:
+    plain = _PLAIN_REQUEST_LINE.fullmatch(line)
+    if plain is None or len(line) > MAX_TARGET_BYTES:
+        return _odd_request_line(line)
+    method, path, query, minor = plain.groups()
+    parsed = method.decode("ascii"), path.decode("ascii"), query.decode("ascii")[1:], minor == b"0"
+    if not query and len(line) <= _LONGEST_KEPT_LINE:
+        _keep(_REQUEST_LINES, line, parsed, _MAX_START_LINES)
+    return parsed
+
+
+def _odd_request_line(line: bytes) -> tuple[str, str, str, bool]:
+    """What a line means that is long or not quite like others, or what is wrong with it."""
     _check_characters(line)
     parts = line.split(b" ")
     if len(parts) != 3:  # noqa: PLR2004  method, target, version
@@ -221,10 +236,7 @@ def _request_line(line: bytes) -> tuple[str, str, str, bool]:
     ):
         raise ProtocolError("malformed request line")
     path, _, query = target.decode("ascii").partition("?")
-    parsed = method.decode("ascii"), path, query, version == b"HTTP/1.0"
-    if not query and len(line) <= _LONGEST_KEPT_LINE:
-        _keep(_REQUEST_LINES, line, parsed, _MAX_START_LINES)
-    return parsed
+    return method.decode("ascii"), path, query, version == b"HTTP/1.0"
 
 
 def _status_line(line: bytes) -> tuple[int, bool]:

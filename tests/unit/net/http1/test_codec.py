@@ -79,6 +79,28 @@ def test_a_malformed_request_line_is_refused(line):
     assert refused(head(line, "Host: x")) == 400
 
 
+def meaning(read, line):
+    """What a request line means, or why it is refused."""
+    try:
+        return read(line)
+    except ProtocolError as error:
+        return error.status, error.reason
+
+
+LINE_PARTS = st.sampled_from(
+    ["GET", "POST", "M-SEARCH", " ", "/", "/a", "?", "#", "*", "%20", "é", "\t", "\0", "HTTP/1.", "1", "0"]
+)
+
+
+@given(
+    st.lists(LINE_PARTS, max_size=8).map("".join)
+    | st.tuples(LINE_PARTS, LINE_PARTS).map("GET /{0[0]}?{0[1]} HTTP/1.1".format)
+)
+def test_the_short_way_reads_a_request_line_as_the_long_one_does(line):
+    raw = line.encode("latin-1")
+    assert meaning(codec._request_line, raw) == meaning(codec._odd_request_line, raw)
+
+
 @pytest.mark.parametrize("version", ["HTTP/0.9", "HTTP/1.2", "HTTP/2", "HTTP/2.0", "HTTP/9.9", "HTTP/1.1x", "HTTP/"])
 def test_another_version_is_refused_as_such(version):
     assert refused(head(f"GET / {version}", "Host: x")) == 505
