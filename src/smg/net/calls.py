@@ -71,10 +71,10 @@ class PendingCall:
     def expire(self) -> None:
         """End the call because its time is over."""
         self._stop()
-        late = f"no answer within {self.limits.timeout_secs:g} s"
         if self.connect_by < self.deadline:
-            late = "connecting to the worker timed out"
-        self.failed(UpstreamTimeout("call_upstream_timeout", late))
+            self.failed(_connected_too_late())
+        else:
+            self.failed(UpstreamTimeout("call_upstream_timeout", f"no answer within {self.limits.timeout_secs:g} s"))
 
     def run(self, task: asyncio.Task[None]) -> None:
         """A task works for the call as long as it has no connection."""
@@ -207,6 +207,8 @@ class Calls:
                 ssl=tls,
                 server_hostname=address.host if tls else None,
             )
+        except TimeoutError:  # the system's, which may be shorter than ours
+            raise _connected_too_late() from None
         except OSError as error:
             raise unreachable(error) from error
         return connection
@@ -294,3 +296,7 @@ class Calls:
             call.expire()
         if self._under_way:
             self._wake_by(min([call.due for call in self._under_way]))
+
+
+def _connected_too_late() -> UpstreamTimeout:
+    return UpstreamTimeout("call_upstream_timeout", "connecting to the worker timed out")

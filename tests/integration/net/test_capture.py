@@ -7,6 +7,7 @@ import pytest
 
 from smg.errors import UpstreamError, UpstreamTimeout
 from smg.net.address import address_of
+from smg.net.calls import Calls
 from smg.net.capture import CallLimits, Captured, Outgoing
 from support.calls import capture
 
@@ -159,6 +160,26 @@ async def test_connecting_in_vain_is_a_timeout(limits, message):
             await capture(address_of(f"http://127.0.0.1:{port}"), NOTHING, limits)
         for filler in fillers:
             filler.close()
+
+
+class Impatient:
+    """A loop on a system that gives up connecting before we do."""
+
+    def __init__(self, loop):
+        self._loop = loop
+
+    def __getattr__(self, name):
+        return getattr(self._loop, name)
+
+    async def create_connection(self, *_args, **_options):
+        raise TimeoutError(110, "Connection timed out")
+
+
+async def test_a_system_that_gives_up_connecting_makes_a_timeout_of_it():
+    calls = Calls()
+    calls._loop = Impatient(calls._loop)
+    with pytest.raises(UpstreamTimeout, match="connecting to the worker timed out"):
+        await capture(address_of("http://127.0.0.1:1"), NOTHING, LIMITS, calls=calls)
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".b", "nowhere.invalid"])

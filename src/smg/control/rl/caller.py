@@ -70,6 +70,9 @@ class Destination(NamedTuple):
     tls: ssl.SSLContext | None
     refused: Failed | None = None
 
+    def __repr__(self) -> str:  # without the worker's key
+        return f"Destination({self.worker.url!r})"
+
 
 @dataclass(frozen=True, slots=True)
 class FinishedCall:
