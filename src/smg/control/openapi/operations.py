@@ -24,7 +24,6 @@ from smg.control.openapi.answers import (
     WorkerRefusal,
     WorkerRow,
 )
-from smg.control.openapi.routes import PATH
 from smg.fleet.spec import WorkerPatch, WorkerSpec
 from smg.fleet.worker import ModelCard
 from smg.protocol.openapi.operation import (
@@ -159,7 +158,7 @@ def _call_all(name: str, summary: str, body: Body | None) -> Operation:
 _HANDED_ON: Final = "The rest of the query and the body reach the engine as they came, once."
 
 OPERATIONS: Final[dict[tuple[str, str], Operation]] = {
-    ("GET", PATH): Operation(
+    ("GET", "/openapi.json"): Operation(
         "describe",
         "This document",
         _PROBES,
