@@ -162,6 +162,16 @@ async def test_connecting_in_vain_is_a_timeout(limits, message):
             filler.close()
 
 
+async def test_a_call_that_is_connected_may_take_longer_than_connecting_may(start_worker):
+    async def script(connection, number):
+        await connection.request()
+        await asyncio.sleep(0.2)
+        await connection.answer(b"ok")
+
+    worker = await start_worker(script)
+    assert (await call(worker, limits=CallLimits(5, 0.05, 1000))).body == b"ok"
+
+
 class Impatient:
     """A loop on a system that gives up connecting before we do."""
 

@@ -225,3 +225,19 @@ async def test_cancelling_ends_what_is_under_way_and_starts_nothing(new_plane, m
     assert plane.engines.called == ["w0", "w1", "w2"]
     assert [call.worker.id for call in plane.heard] == ["w0"]
     assert [outcome.worker.id for outcome in outcomes] == ["w0"]
+
+
+async def test_cancelling_leaves_large_answers_unread(plane, captured, make_worker, eventually):
+    workers = [make_worker(name) for name in "abc"]
+    plane.engines.answers.update({worker.id: captured(200, b'"' + b"x" * LARGE_BYTES + b'"') for worker in workers})
+    outcomes = []
+    running = asyncio.ensure_future(
+        plane.caller.call_all(list(map(plane.caller.destination, workers)), PAUSE, None, outcomes.append)
+    )
+    async with plane.caller.reading:
+        await eventually(lambda: len(plane.engines.called) == 3 and not plane.engines.under_way)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    await asyncio.sleep(0.01)
+    assert running.cancelled()
+    assert (outcomes, plane.heard) == ([], [])
