@@ -29,8 +29,7 @@ class HttpAccounts:
         """An exchange has a route and begins; those without one are not counted."""
         route = exchange.route
         if route is not None:
-            series = self._routes.get((route.method, route.path)) or self._route(route)
-            series[0].value += 1
+            self._route(route)[0].value += 1
             self.under_way[exchange] = None
 
     def ended(self, exchange: Exchange) -> None:

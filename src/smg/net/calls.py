@@ -157,8 +157,7 @@ class Calls:
         """
         call = PendingCall(self, request, limits, self._loop.time() + limits.timeout_secs, ended)
         self._under_way[call] = None
-        if call.deadline < self._due:
-            self._wake_by(call.deadline)
+        self._wake_by(call.deadline)
         connection = None if http2 else self._take(key, address, tls)
         if connection is not None:
             call.send(connection)

@@ -24,12 +24,12 @@ _HTTP2_POOL = "smg.net.http2.pool:Http2Pool"  # loaded by the first worker that 
 _BODYLESS_METHODS = frozenset({"GET", "HEAD"})
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Outgoing:
     """A request. `target` is path and query; `fields` are all but what makes a message: host, length, connection.
 
     `body` is not copied, however many calls share it. `http1_parts` is the head before the host's name and behind its
-    line, which is the same for all hosts. Nobody changes anything.
+    line, which is the same for all hosts.
     """
 
     method: str
@@ -40,7 +40,8 @@ class Outgoing:
 
     def __post_init__(self) -> None:
         lines = b"".join([b"%b: %b\r\n" % line for line in (*self.fields, *_length(self))])
-        self.http1_parts = f"{self.method} {self.target} HTTP/1.1\r\nhost: ".encode(), lines + b"\r\n"
+        before = f"{self.method} {self.target} HTTP/1.1\r\nhost: ".encode()
+        object.__setattr__(self, "http1_parts", (before, lines + b"\r\n"))
 
 
 class Captured(NamedTuple):

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from smg.net.http1.codec import BODYLESS
 from smg.protocol.sse import TAIL_BYTES, at_boundary
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 Fields = Sequence[tuple[bytes, bytes]]
 
-_BODYLESS = frozenset({204, 304})
 # Pieces of a stream that come closer together than this share a write, and wait for each other no longer: a token at a
 # usual pace never waits, and a burst of them does not cost a system call each.
 BURST_SECS = 0.002
@@ -145,13 +145,13 @@ class Exchange:
     ) -> None:
         """Answer at once. A bodyless answer (204) carries neither type nor length."""
         block = b"".join([b"%b: %b\r\n" % field for field in headers])
-        if status not in _BODYLESS:
+        if status not in BODYLESS:
             block = b"content-type: %b\r\n%b" % (content_type, block)
         self.relay(status, block, body)
 
     def relay(self, status: int, block: bytes, body: bytes, *, dated: bool = False) -> None:
         """Answer at once with ready header lines, each ending in CRLF; `dated` says that they hold a Date."""
-        if status in _BODYLESS:
+        if status in BODYLESS:
             self._begin(status, block, b"", dated=dated)
         elif self.method == "HEAD":
             self._begin(status, block, b"content-length: %d\r\n\r\n" % len(body), dated=dated)
@@ -170,7 +170,7 @@ class Exchange:
     def start_relay(self, status: int, block: bytes, *, dated: bool = False) -> None:
         """Begin an answer in pieces with ready header lines. HTTP/1.0 clients see its end by the connection's end."""
         self.streaming = True
-        self._bodyless = self.method == "HEAD" or status in _BODYLESS
+        self._bodyless = self.method == "HEAD" or status in BODYLESS
         if self.head.http10:
             self._close = True
             self._begin(status, block, b"\r\n", dated=dated)
@@ -299,7 +299,7 @@ class Exchange:
             block += b"connection: close\r\n"
         elif self.head.http10:
             block += b"connection: keep-alive\r\n"
-        if status in _BODYLESS:
+        if status in BODYLESS:
             tail = b"\r\n"
         self.written_at = wire.now()
         wire.transport.write(b"%b%b%b" % (line, block, tail))

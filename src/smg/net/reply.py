@@ -97,13 +97,6 @@ class Reply:
         if self._size > UNREAD_BYTES and self._done is None:
             self._connection.hold()
 
-    def fill(self, body: bytes) -> None:
-        """The body is here before anybody could read it."""
-        if body:
-            self._pieces.append(body)
-            self._size = len(body)
-        self.complete = True
-
     def finish(self, error: UpstreamError | None = None) -> None:
         """The body is complete, or will never be."""
         if error is None:

@@ -39,7 +39,7 @@ class FleetView:
         found = self._names.get(name)
         if found is None:
             found = self._look_up(name)
-            if name is None or found.label == found.model:
+            if found.label != UNSERVED_MODEL:
                 self._names[name] = found  # the registry's names alone are kept: callers can invent any number
         return found
 

@@ -89,7 +89,7 @@ class Parser:
         if self._options.sticky_override:
             hints = self._with_session(hints, exchange, model, request)
         stream = bool(getattr(request, "stream", None))
-        call = Call(endpoint, edit(body, edits) if edits else body, model, label, stream=stream, hints=hints)
+        call = Call(endpoint, edit(body, edits), model, label, stream=stream, hints=hints)
         if self._looks_closer:
             self._complete(call, exchange, request)
         return call
@@ -112,8 +112,7 @@ class Parser:
     def _hinted_tokens(self, exchange: Exchange, endpoint: Endpoint) -> list[int] | None:
         """The prompt's tokens as a header hints at them. Pairs are placed by the request alone."""
         if not self._options.pairs:
-            value = exchange.headers.get(TOKENS_HEADER)
-            return None if value is None else routing_tokens(value)
+            return routing_tokens(exchange.headers.get(TOKENS_HEADER))
         if not endpoint.splits:
             raise GatewayError(f"{endpoint.name}_not_supported", f"{endpoint.path} is not served by pairs of workers")
         return None

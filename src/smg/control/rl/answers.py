@@ -29,6 +29,7 @@ LARGE_BYTES: Final = 64 * 1024
 """An answer of more than that is not read, kept or sent by the way."""
 
 _REMEMBERED_BYTES: Final = 256
+_MOST_REMEMBERED: Final = 4096
 _GOOD: Final = range(200, 300)
 _STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -83,7 +84,7 @@ def answered(worker: Worker, captured: Captured, took_secs: float) -> Answered:
     return Answered(worker, captured.status, took_secs, envelope)
 
 
-@lru_cache(4096)
+@lru_cache(_MOST_REMEMBERED)
 def _up_to_status(worker_id: str, url: str) -> bytes:
     """The beginning of an envelope, which is the same for all of a worker's answers."""
     return b'{"worker_id":%b,"url":%b,"status":' % (msgspec.json.encode(worker_id), msgspec.json.encode(url))
@@ -149,7 +150,7 @@ class Report:
         self.outcomes: list[Outcome] = []  # in the order in which they came
         self.succeeded = 0
         self._parts: dict[str, bytes] = {}  # by worker id, of answers that are not large
-        self._answers = 0
+        self._large = False  # whether there are others
         for outcome in outcomes:
             self.add(outcome)
 
@@ -158,11 +159,12 @@ class Report:
         self.outcomes.append(outcome)
         if isinstance(outcome, Failed):
             return
-        self._answers += 1
         self.succeeded += outcome.status in _GOOD
         worker_id, envelope = outcome.worker.id, outcome.envelope
         if len(envelope) <= LARGE_BYTES and isinstance(envelope, bytes):
             self._parts[worker_id] = _name(worker_id) + envelope
+        else:
+            self._large = True
 
     @property
     def total(self) -> int:
@@ -172,7 +174,7 @@ class Report:
     @property
     def complete(self) -> bool:
         """Whether every target did what was asked."""
-        return self.succeeded == len(self.outcomes)
+        return self.succeeded == self.total
 
     @property
     def status(self) -> int:
@@ -180,9 +182,9 @@ class Report:
 
     def whole(self) -> bytes | None:
         """The report as JSON; None if it is better sent in pieces."""
-        parts = self._parts
-        if len(parts) != self._answers:
+        if self._large:
             return None
+        parts = self._parts
         return b"%b%b%b" % (_BEGINNING, b",".join([parts[worker_id] for worker_id in sorted(parts)]), self._end())
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -193,7 +195,7 @@ class Report:
                 yield comma + _name(outcome.worker.id)
                 yield await outcome.text()
                 comma = b","
-        yield self._end() if self._answers else _BEGINNING + self._end()
+        yield self._end() if comma != _BEGINNING else _BEGINNING + self._end()
 
     def _in_order(self) -> list[Outcome]:
         return sorted(self.outcomes, key=_BY_WORKER)
@@ -217,7 +219,7 @@ def _is_good(outcome: Outcome) -> bool:
     return isinstance(outcome, Answered) and outcome.good
 
 
-@lru_cache(4096)
+@lru_cache(_MOST_REMEMBERED)
 def _name(worker_id: str) -> bytes:
     """What stands before an envelope in a report."""
     return msgspec.json.encode(worker_id) + b":"

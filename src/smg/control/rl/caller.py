@@ -13,7 +13,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -33,8 +33,6 @@ log = get_logger("smg_rl")
 MAX_ANSWER_BYTES: Final = 1 << 20
 CONNECT_TIMEOUT_SECS: Final = 10.0
 """For workers that set no time of their own."""
-
-_NOWHERE: Final = Address("", 0, tls=False, authority=b"")
 
 Fields = Sequence[tuple[bytes, bytes]]
 
@@ -58,17 +56,13 @@ class ControlRequest(NamedTuple):
 
 
 class Destination(NamedTuple):
-    """A worker as control calls reach it, while its registration stands.
-
-    Workers that are `alike` are sent the same bytes. One that is `refused` is not called: that is what comes of it.
-    """
+    """A worker as control calls reach it while its registration stands. Those that are `alike` get the same bytes."""
 
     worker: Worker
     address: Address
     alike: tuple[str, str | None]
     limits: CallLimits
     tls: ssl.SSLContext | None
-    refused: Failed | None = None
 
     def __repr__(self) -> str:  # without the worker's key
         return f"Destination({self.worker.url!r})"
@@ -121,30 +115,28 @@ class ControlCaller:
         self.network = network
         self.tls_of = tls_of
         self.reading = asyncio.Lock()
-        self.listeners: list[Listener] = []
+        self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
         """Tell `listener` of every call that has ended, before its caller hears of it. It must not wait."""
-        self.listeners.append(listener)
+        self._listeners.append(listener)
 
-    def destination(self, worker: Worker) -> Destination:
-        """How to call a worker."""
-        mode, refused = worker.connection_mode, None
-        address = _NOWHERE
+    def destination(self, worker: Worker) -> Destination | Failed:
+        """How to call a worker; what comes of it at once, if it cannot be called."""
+        mode = worker.connection_mode
         if mode != "http":
             reason = f"worker `{worker.url}` speaks {mode}; control calls are for HTTP workers"
-            refused = _failed(worker, "unsupported_connection_mode", reason, connection_mode=mode)
-        else:
-            try:
-                address = address_of(worker.base_url)
-            except ValueError as error:
-                refused = _unanswered(worker, UpstreamError("call_upstream_request_error", str(error)), 0.0)
+            return _failed(worker, "unsupported_connection_mode", reason, connection_mode=mode)
+        try:
+            address = address_of(worker.base_url)
+        except ValueError as error:
+            return _unanswered(worker, UpstreamError("call_upstream_request_error", str(error)), 0.0)
         alike = _prefix(worker.base_url), worker.api_key
-        return Destination(worker, address, alike, _limits(self.options, worker), self.tls_of(worker), refused)
+        return Destination(worker, address, alike, _limits(self.options, worker), self.tls_of(worker))
 
     async def call_all(
         self,
-        destinations: Sequence[Destination],
+        destinations: Sequence[Destination | Failed],
         request: ControlRequest,
         keeper: Keeper | None,
         came: Callable[[Outcome], None],
@@ -162,12 +154,14 @@ class ControlCaller:
 
     def announce(self, outcome: Outcome, request: ControlRequest) -> None:
         """Tell the listeners of a call that has ended."""
+        if not self._listeners:
+            return
         result = result_of(outcome)
         if result is None:
             return
         status = outcome.status if isinstance(outcome, Answered) else None
         call = FinishedCall(outcome.worker, request.method, request.path, request.body, result, status)
-        for listener in self.listeners:
+        for listener in self._listeners:
             try:
                 listener(call)
             except Exception:  # the engine was called: whoever asked for it must hear so
@@ -182,7 +176,6 @@ class _Round:
     """
 
     __slots__ = (
-        "_begin_call",
         "_caller",
         "_came",
         "_done",
@@ -192,24 +185,21 @@ class _Round:
         "_sent",
         "_under_way",
         "_waiting",
-        "_window",
     )
 
     def __init__(
         self,
         caller: ControlCaller,
-        destinations: Sequence[Destination],
+        destinations: Sequence[Destination | Failed],
         request: ControlRequest,
         keeper: Keeper | None,
         came: Callable[[Outcome], None],
     ) -> None:
         self._caller = caller
-        self._window = caller.options.window
-        self._begin_call = caller.network.begin
         self._request = request
         self._keeper = keeper
         self._came = came
-        self._waiting: Iterator[Destination] | None = iter(destinations)
+        self._waiting: Iterator[Destination | Failed] | None = iter(destinations)
         self._under_way: dict[Worker, Pending] = {}
         self._readers: set[asyncio.Task[None]] = set()
         self._sent: dict[tuple[str, str | None], Outgoing] = {}
@@ -229,7 +219,8 @@ class _Round:
 
     def _begin_some(self) -> None:
         """Begin calls while there is room in the window; when all have ended, say so."""
-        while self._waiting is not None and len(self._under_way) + len(self._readers) < self._window:
+        window = self._caller.options.window
+        while self._waiting is not None and len(self._under_way) + len(self._readers) < window:
             destination = next(self._waiting, None)
             if destination is None:
                 self._waiting = None
@@ -238,16 +229,18 @@ class _Round:
         if not self._under_way and not self._readers and not self._done.done():
             self._done.set_result(None)
 
-    def _begin(self, destination: Destination) -> None:
-        worker, address, alike, limits, tls, refused = destination
-        if refused is not None:
-            self._called(refused)
+    def _begin(self, destination: Destination | Failed) -> None:
+        if isinstance(destination, Failed):
+            self._called(destination)
             return
+        worker, address, alike, limits, tls = destination
         sent = self._sent.get(alike)
         if sent is None:
             sent = self._sent[alike] = outgoing(worker, self._request)
         ended = partial(self._ended, worker, time.perf_counter())
-        self._under_way[worker] = self._begin_call(worker.id, address, sent, limits, ended, http2=worker.http2, tls=tls)
+        self._under_way[worker] = self._caller.network.begin(
+            worker.id, address, sent, limits, ended, http2=worker.http2, tls=tls
+        )
 
     def _ended(self, worker: Worker, started_at: float, result: Captured | UpstreamError) -> None:
         try:
@@ -294,8 +287,7 @@ class _Round:
 
     def _called(self, outcome: Outcome) -> None:
         self._came(outcome)
-        if self._caller.listeners:
-            self._caller.announce(outcome, self._request)
+        self._caller.announce(outcome, self._request)
 
 
 def outgoing(worker: Worker, request: ControlRequest) -> Outgoing:
@@ -307,7 +299,6 @@ def outgoing(worker: Worker, request: ControlRequest) -> Outgoing:
     return Outgoing(request.method, target, [*fields, *request.fields], request.body)
 
 
-@lru_cache(4096)
 def _prefix(base_url: str) -> str:
     """The path that an engine's routes stand behind."""
     return urlsplit(base_url).path
@@ -322,12 +313,7 @@ def _limits(options: ControlOptions, worker: Worker) -> CallLimits:
         keep_secs = min(keep_secs, own.pool_idle_timeout_secs or keep_secs)
         if own.pool_max_idle_per_host == 0:
             keep_secs = 0.0
-    return _limits_of(options.timeout_secs, connect_secs, keep_secs)
-
-
-@lru_cache(256)
-def _limits_of(timeout_secs: float, connect_secs: float, keep_secs: float) -> CallLimits:
-    return CallLimits(timeout_secs, connect_secs, MAX_ANSWER_BYTES, keep_secs)
+    return CallLimits(options.timeout_secs, connect_secs, MAX_ANSWER_BYTES, keep_secs)
 
 
 def _unanswered(worker: Worker, error: UpstreamError, took_secs: float) -> Failed:

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import msgspec
 
 from smg.control.rl.accounts import ControlAccounts
-from smg.control.rl.answers import Answered, Report
+from smg.control.rl.answers import Answered, Failed, Report
 from smg.control.rl.caller import ControlCaller, ControlRequest, Destination
 from smg.control.rl.kept import Keeper
 from smg.control.rl.refusals import Refusal, RepeatedSelector
@@ -105,7 +105,7 @@ class _ControlPlane:
         self._accounts = accounts
         self._snapshot = registry.snapshot
         self._known = targets(self._snapshot.workers)
-        self._meant: dict[str, list[Destination]] = {}  # by selector
+        self._meant: dict[str, list[Destination | Failed]] = {}  # by selector
 
     def list_all(self, exchange: Exchange) -> None:
         """Every engine, by address."""
@@ -146,11 +146,8 @@ class _ControlPlane:
         try:
             with closing(Keeper()) as keeper:
                 await self._caller.call_all(destinations, request, keeper, report.add)
-                took_secs = time.perf_counter() - started
-                try:
-                    await _send(exchange, report)
-                finally:
-                    self._accounts.fanned_out(request.path, text, report, took_secs)
+                self._accounts.fanned_out(request.path, text, report, time.perf_counter() - started)
+                await _send(exchange, report)
         finally:
             self._accounts.called(request.method, request.path, report.outcomes)
 
@@ -162,7 +159,7 @@ class _ControlPlane:
             self._meant.clear()
         return self._known
 
-    def _selected(self, text: str, selector: Selector) -> list[Destination]:
+    def _selected(self, text: str, selector: Selector) -> list[Destination | Failed]:
         """Whom a selector means. A trainer calls the same engines again and again."""
         engines = self._targets()
         destinations = self._meant.get(text)

@@ -14,6 +14,7 @@ from smg.errors import UpstreamError
 from smg.net.capture import Captured
 from smg.net.http1.client import LostBeforeAnswer
 from smg.net.http1.codec import (
+    BODYLESS,
     FINAL,
     SWITCHING_PROTOCOLS,
     ChunkedDecoder,
@@ -22,7 +23,6 @@ from smg.net.http1.codec import (
     split_response,
 )
 
-_BODYLESS = frozenset({204, 304})
 _UNTIL_CLOSE = -1
 
 
@@ -157,7 +157,7 @@ class CallConnection(asyncio.Protocol):
         if not self._wants_body:
             self._complete(head, b"", keep=False)  # a body that it sends all the same would follow
             return
-        if head.status in _BODYLESS:
+        if head.status in BODYLESS:
             length = 0
         elif head.chunked:
             self._decoder = ChunkedDecoder()

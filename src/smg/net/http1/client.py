@@ -16,6 +16,7 @@ from typing import Protocol, cast
 from smg.errors import GatewayError, UpstreamError, UpstreamTimeout
 from smg.net.body import Upload
 from smg.net.http1.codec import (
+    BODYLESS,
     FINAL,
     SWITCHING_PROTOCOLS,
     ChunkedDecoder,
@@ -25,8 +26,6 @@ from smg.net.http1.codec import (
     whole_chunks_size,
 )
 from smg.net.reply import Reply
-
-_BODYLESS = frozenset({204, 304})
 
 
 class Owner(Protocol):
@@ -254,7 +253,7 @@ class UpstreamConnection(asyncio.Protocol):
         if head.status == SWITCHING_PROTOCOLS:  # whatever its head says of a body (RFC 9112 section 6.3)
             length, chunked = None, False
         self._keep = head.keep_alive
-        if head.status in _BODYLESS:
+        if head.status in BODYLESS:
             self._left = length = 0
         elif chunked:
             self._decoder = ChunkedDecoder()
@@ -263,11 +262,9 @@ class UpstreamConnection(asyncio.Protocol):
             self._keep = False
         else:
             self._left = length
-        if length is not None and len(data) >= length:  # all of it came with its head, as small answers do
-            if len(data) > length:
-                data = data[:length]
+        if length == 0:
+            if data:
                 self._keep = False
-            reply.fill(data)
             self._complete(reply)
         elif data:
             self._take_body(reply, data)
@@ -302,13 +299,11 @@ class UpstreamConnection(asyncio.Protocol):
         self.relay_chunk = None
         self._left = 0
         self.deadline = 0.0
-        if self._held:
-            self.unhold()
+        self.unhold()
         upload, self._upload = self._upload, None
         if upload is not None:
             upload.unpipe()
-        if not reply.complete:
-            reply.finish()
+        reply.finish()
         if upload is None and self._keep and not self.broken and self._writable:
             self._owner.release(self)
         else:

@@ -18,6 +18,7 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_HEADERS = 256
 SWITCHING_PROTOCOLS = 101
 FINAL = 200  # the lowest status of an answer that no other follows
+BODYLESS = frozenset({204, 304})  # answers whose head is all there is, whatever it says
 MAX_TARGET_BYTES = 16 * 1024
 MAX_CHUNK_LINE_BYTES = 4096
 MAX_TRAILER_BYTES = 16 * 1024

@@ -242,20 +242,6 @@ def test_lines_that_hold_secrets_are_not_remembered(name):
     assert line.encode() not in codec._FIELDS
 
 
-def test_a_remembered_line_means_the_same_in_both_directions():
-    for _ in range(2):
-        assert parse_request_head(head("GET / HTTP/1.1", "Host: x", "X-Both:  a ")).headers[b"x-both"] == b"a"
-        assert parse_response_head(head("HTTP/1.1 200 OK", "X-Both:  a ")).fields == [(b"x-both", b"a", b"X-Both:  a ")]
-
-
-@given(st.binary(max_size=200))
-def test_whatever_bytes_come_a_head_is_parsed_or_refused(raw):
-    with suppress(ProtocolError):
-        assert parse_request_head(raw).path.isascii()
-    with suppress(ProtocolError):
-        assert parse_response_head(raw).status >= 100
-
-
 def test_heads_of_answers_are_remembered_within_bounds_and_never_with_a_secret_or_a_number_of_their_own():
     codec._RESPONSE_HEADS.clear()
     for n in range(codec._MAX_RESPONSE_HEADS + 10):
@@ -268,6 +254,20 @@ def test_heads_of_answers_are_remembered_within_bounds_and_never_with_a_secret_o
             assert len(parse_response_head(head("HTTP/1.1 200 OK", *lines)).fields) == len(lines)
     kept = b"".join(codec._RESPONSE_HEADS)
     assert not [part for part in (b"Number", b"secret", b"Long") if part in kept]
+
+
+def test_a_remembered_line_means_the_same_in_both_directions():
+    for _ in range(2):
+        assert parse_request_head(head("GET / HTTP/1.1", "Host: x", "X-Both:  a ")).headers[b"x-both"] == b"a"
+        assert parse_response_head(head("HTTP/1.1 200 OK", "X-Both:  a ")).fields == [(b"x-both", b"a", b"X-Both:  a ")]
+
+
+@given(st.binary(max_size=200))
+def test_whatever_bytes_come_a_head_is_parsed_or_refused(raw):
+    with suppress(ProtocolError):
+        assert parse_request_head(raw).path.isascii()
+    with suppress(ProtocolError):
+        assert parse_response_head(raw).status >= 100
 
 
 # --- answer heads
