@@ -32,7 +32,7 @@ class Caller:
         self._asked += _A_TURN
         self._latencies_secs += self._ask(_A_TURN)[_UNCOUNTED:]
 
-    def figures(self) -> turns.Figures:
+    def figures(self) -> dict[str, float]:
         ordered = sorted(self._latencies_secs)
         return {
             "requests": float(self._asked),
@@ -51,7 +51,7 @@ class Caller:
         return latencies_secs
 
 
-def run(args: argparse.Namespace) -> dict[str, turns.Figures]:
+def run(args: argparse.Namespace) -> dict[str, dict[str, float]]:
     callers = {gateway.name: Caller(gateway) for gateway in args.gateways}
     end = time.perf_counter() + args.seconds * len(callers)
     while time.perf_counter() < end:

@@ -21,23 +21,15 @@ from bench import procfs, wire
 from bench.load_streams import StreamClient, Tally
 from bench.plain_http import PlainClient
 
-TARGET = "/v1/rl/engine/{path}?selector=worker_type%3Dregular"
-BODY = b"{}"
 _WARMUP = 5
 _LARGE_ROUNDS = 3
 _STREAMS_SETTLE_SECS = 1.0
 
 
-def check_report(report: dict[str, int]) -> None:
-    """Raises RuntimeError unless every engine did what was asked."""
-    if not report["total"] or report["succeeded"] != report["total"]:
-        raise RuntimeError(f"{report['succeeded']} of {report['total']} engines did what was asked")
-
-
 async def fan_out(client: PlainClient, port: int, path: str) -> float:
     """The seconds that a trainer waits for one fan-out to all engines."""
     started_at = time.perf_counter()
-    answer = await client.post(port, TARGET.format(path=path), BODY)
+    answer = await client.ask(wire.fan_out(path, port))
     waited_secs = time.perf_counter() - started_at
     if answer.status != HTTPStatus.OK:
         raise RuntimeError(f"a fan-out was answered {answer.status}: {answer.body[:200]!r}")

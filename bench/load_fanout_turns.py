@@ -12,7 +12,6 @@ from functools import partial
 
 from bench import turns, wire
 from bench.lean_http import LeanClient
-from bench.load_fanout import BODY, TARGET, check_report
 from bench.stats import percentile
 
 _A_TURN = 5
@@ -26,7 +25,7 @@ class LeanTrainer:
     def __init__(self, gateway: turns.Contestant, engine_port: int) -> None:
         self._gateway = LeanClient(gateway.port)
         self._engine = LeanClient(engine_port)
-        self._fan_out = wire.request("POST", TARGET.format(path=wire.CONTROL_PATH), gateway.port, BODY)
+        self._fan_out = wire.fan_out(wire.CONTROL_PATH, gateway.port)
         self._slowest = wire.request("GET", f"/{wire.SLOWEST_PATH}", engine_port)
         self._beyond_secs: list[float] = []
         self._asked = 0
@@ -41,7 +40,7 @@ class LeanTrainer:
     def counted(self) -> int:
         return len(self._beyond_secs)
 
-    def figures(self) -> turns.Figures:
+    def figures(self) -> dict[str, float]:
         ordered = sorted(self._beyond_secs)
         return {
             "overhead_us": statistics.median(ordered) * 1e6,
@@ -62,7 +61,13 @@ class LeanTrainer:
         return beyond_secs
 
 
-def run(args: argparse.Namespace) -> dict[str, turns.Figures]:
+def check_report(report: dict[str, int]) -> None:
+    """Raises RuntimeError unless every engine did what was asked."""
+    if not report["total"] or report["succeeded"] != report["total"]:
+        raise RuntimeError(f"{report['succeeded']} of {report['total']} engines did what was asked")
+
+
+def run(args: argparse.Namespace) -> dict[str, dict[str, float]]:
     trainers = {gateway.name: LeanTrainer(gateway, args.engine_port) for gateway in args.gateways}
     count, uncounted = (1, 0) if args.rest_secs else (_A_TURN, _UNCOUNTED)
     while min(trainer.counted for trainer in trainers.values()) < args.rounds:

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from bench import procfs
 
-Figures = dict[str, float]
-
 
 class Contestant(NamedTuple):
     """A gateway to be asked. As a word on the command line it is `name:port:pid`."""
@@ -50,7 +48,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def report(name: str, run: Callable[[], dict[str, Figures]]) -> None:
+def report(name: str, run: Callable[[], dict[str, dict[str, float]]]) -> None:
     """Print the figures of every gateway as one JSON line."""
     try:
         print(json.dumps(run()))

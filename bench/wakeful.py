@@ -1,7 +1,7 @@
 """Keeps a core awake until killed: `python -m bench.wakeful`.
 
-It runs when nobody else wants to. On a virtual machine a core without work goes back to the host, and to get it again
-costs each request that wakes it more than a gateway's work on it: the same for every gateway, and nothing of theirs.
+It runs when nobody else wants to. On a virtual machine a core without work goes back to the host, and every request
+waits until it is back: for each gateway, and through no fault of theirs.
 """
 
 import os

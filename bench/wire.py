@@ -136,6 +136,11 @@ def chat_request(port: int, body: bytes) -> bytes:
     return request("POST", "/v1/chat/completions", port, body)
 
 
+def fan_out(path: str, port: int) -> bytes:
+    """A trainer's control call to all engines."""
+    return request("POST", f"/v1/rl/engine/{path}?selector=worker_type%3Dregular", port, b"{}")
+
+
 def request(method: str, path: str, port: int, body: bytes = b"") -> bytes:
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: */*\r\n"

@@ -1,5 +1,5 @@
 import pytest
-from bench.load_fanout import check_report
+from bench.load_fanout_turns import check_report
 
 
 def test_a_report_in_which_everybody_did_well_is_good() -> None:
